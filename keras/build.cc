@@ -98,7 +98,7 @@ struct Built {
   std::unique_ptr<KerasProgram> program;
 };
 
-// With a null `schema` it only looks for problems, and the program is null.
+// With a null `schema`, only collects problems, and returns a null program.
 absl::StatusOr<Built> Build(const Job& job, const Batch* schema, std::unique_ptr<Ops> ops,
                             const BatchPart& part) {
   Problems problems;

@@ -21,16 +21,16 @@ absl::StatusOr<std::unique_ptr<GradientProgram>> BuildKerasProgram(const Job& jo
                                                                    const Batch& schema,
                                                                    std::unique_ptr<Ops> ops);
 
-// Returns the variables of the job's model if its file says their shapes; none if the data has to.
+// Returns the variables of the job's model; none if their shapes depend on the data.
 std::vector<VariableSpec> DeclaredVariables(const Job& job, std::unique_ptr<Ops> ops);
-// With, by variable, the most rows of a table that a batch of training can read.
+// Adds, by variable, the most table rows that a training batch can read.
 struct DeclaredModel {
   std::vector<VariableSpec> variables;
   std::vector<uint64_t> rows;
 };
 DeclaredModel Declare(const Job& job, std::unique_ptr<Ops> ops);
 
-// Reports the problems of BuildKerasProgram that can be seen without data.
+// Reports the problems of BuildKerasProgram visible without data.
 absl::Status CheckKerasModel(const Job& job, std::unique_ptr<Ops> ops);
 
 }  // namespace paracord

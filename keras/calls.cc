@@ -23,7 +23,7 @@ bool IsIndex(const json& value) {
          value.get<int64_t>() <= static_cast<int64_t>(kCallsMax);
 }
 
-// Reads ["dense", 0, 0], which may be longer.
+// Reads a Keras history such as ["dense", 0, 0]; further entries are ignored.
 std::optional<TensorRef> History(const json& value) {
   if (!value.is_array() || value.size() < 3 || !value[0].is_string() || !IsIndex(value[1]) ||
       !IsIndex(value[2])) {
@@ -57,8 +57,8 @@ class CallReader {
     json read = Args(value);
     call_.args.push_back(std::move(read));
   }
-  // Keras 2 writes arrays as lists. With `apart`, `value` is a list of arguments, which is no array
-  // itself.
+  // Reads an argument; Keras 2 writes arrays as lists. With `apart`, `value` is a list of arguments
+  // and never an array itself.
   json Args(const json& value, bool apart = false) {
     if (const auto tensor = Tensor(value)) return Place(*tensor);
     if (const json* array = ArrayValue(value)) return Constant(*array);
@@ -75,7 +75,7 @@ class CallReader {
   }
   void Kwargs(const json& kwargs) {
     if (keras2_) Training(kwargs);
-    // Data goes before everything else, in the order in which layers take it.
+    // Data arguments come first, in the order of the layers' signatures.
     static constexpr std::array<const char*, 16> kData{
         "inputs", "sequences", "query", "value", "key", "condition",     "x0",      "x",
         "xs",     "x1",        "y",     "x2",    "b",   "initial_state", "indices", "weights"};
@@ -112,15 +112,15 @@ class CallReader {
     placed[kConstantKey] = true;
     return placed;
   }
-  // Called last. The only tensor of tf.range(0, limit=tensor) is an argument by name, so it is
-  // data, not a mask.
+  // Called last. The only tensor of tf.range(0, limit=tensor) is a named argument, and hence data,
+  // not a mask.
   void PlaceMasksUnlessTensors() {
     if (!call_.inputs.empty()) return;
     for (auto& [name, tensor] : std::exchange(call_.masks, {})) {
       call_.kwargs[name] = Place(std::move(tensor));
     }
   }
-  // Reads an argument of Keras 2 that holds tensors among numbers, such as the shape [tensor, 24].
+  // Reads a Keras 2 argument with tensors among numbers, such as the shape [tensor, 24].
   json Embedding(const json& value) {
     if (!keras2_ || !HoldsTensor(value)) return Plain(value);
     if (const auto tensor = Tensor(value)) return Place(*tensor);
@@ -133,8 +133,8 @@ class CallReader {
   }
 
  private:
-  // Reads an argument that is no data: a tensor or an array is a mask. In Keras 3 "mask": null
-  // means that the inputs' own masks count, in Keras 2 that none does.
+  // Reads an argument that is no data; a tensor or an array is then a mask. "mask": null means the
+  // inputs' own masks in Keras 3, and no masks in Keras 2.
   void Other(const std::string& name, const json& value) {
     if (name == "mask") call_.own_masks = keras2_ || !value.is_null();
     if (const auto mask = Mask(name, value)) {
@@ -194,7 +194,7 @@ class CallReader {
            std::all_of(value.begin(), value.end(),
                        [&](const json& entry) { return Tensor(entry).has_value(); });
   }
-  // An object in the file that looks like our mark of a tensor is dropped: no file may forge one.
+  // Drops an object of the file that imitates our tensor marker, to keep files from forging one.
   static json Plain(const json& value) {
     return value.is_object() && value.contains(kTensorKey) ? json() : value;
   }
@@ -204,7 +204,7 @@ class CallReader {
   absl::Status error_;
 };
 
-// Reads [layer, call, output, kwargs], a number in its place, or a list of these.
+// Reads [layer, call, output, kwargs], a number in its place, or a list of such entries.
 absl::StatusOr<json> ReadEntry(const json& entry, CallReader& reader) {
   if (entry.is_array() && entry.size() >= 3 && entry[0] == "_CONSTANT_VALUE") {
     return reader.Constant(entry[2]);
@@ -222,15 +222,14 @@ absl::StatusOr<json> ReadEntry(const json& entry, CallReader& reader) {
   return ReadNumberArray(list).has_value() ? reader.Constant(list) : list;
 }
 
-// Returns the kwargs of a call, which every entry repeats, from its first entry; null if there are
-// none.
+// Returns a call's kwargs, repeated in every entry, from the first entry; null without kwargs.
 const json* KwargsOf(const json& node) {
   if (!node.is_array() || node.empty()) return nullptr;
   if (!node[0].is_string()) return KwargsOf(node[0]);
   return node.size() > 3 && node[3].is_object() ? &node[3] : nullptr;
 }
 
-// Reads a list of [layer, call, output, kwargs], or for an operation just one of these.
+// Reads a list of [layer, call, output, kwargs]; an operation has a single entry.
 absl::StatusOr<CallSpec> ReadKeras2(const json& node) {
   CallReader reader(/*keras2=*/true);
   const bool one = !node.empty() && node[0].is_string();
@@ -240,7 +239,7 @@ absl::StatusOr<CallSpec> ReadKeras2(const json& node) {
     tensors.push_back(std::move(tensor));
   }
   const json* kwargs = KwargsOf(node);
-  // Several tensors are the inputs of a merge layer, whose one argument is a list.
+  // Several tensors are the inputs of a merge layer, which takes a single list.
   if (tensors.size() == 1) {
     reader.call().args.push_back(tensors[0]);
   } else if (ReadNumberArray(tensors).has_value()) {
@@ -337,7 +336,7 @@ absl::StatusOr<std::vector<size_t>> InputsOfModel(const std::string& layer, cons
   for (size_t i = 0; i < inputs.size() && call.own_masks; ++i) {
     const auto mask = rest.masks.extract(i == 0 ? "mask" : absl::StrCat("mask/", i));
     if (model.nodes[inputs[i]].constant.has_value()) continue;
-    // In Keras 3 an input for which the call names no mask keeps its own.
+    // In Keras 3 an input without a mask in the call keeps its own mask.
     if (mask.empty() && !model.keras2) continue;
     NodeSpec node;
     node.layer = model.layers.size();

@@ -11,7 +11,7 @@ absl::StatusOr<DeviceCopy::Slot*> DeviceCopy::Grow(size_t slot, size_t floats) {
   if (slot >= slots_.size()) slots_.resize(slot + 1);
   Slot& at = slots_[slot];
   if (at.data == nullptr || at.size < floats) {
-    at.data.reset();  // freed before the larger one is allocated
+    at.data.reset();  // frees the smaller array before allocating a larger one
     ASSIGN_OR_RETURN(at.data, ops_.Allocate(static_cast<int64_t>(floats)));
     at.size = floats;
   }
@@ -40,7 +40,7 @@ void DeviceCopy::Send(size_t slot) {
   at.expected = {};
 }
 
-// Memory that peers may map is never freed, so the device may keep it page-locked for good.
+// Shared segments stay mapped until the process ends; the device may lock their pages for good.
 void DeviceCopy::PageLock(const float* host) {
   const std::optional<std::span<const char>> segment = FindSharedSegment(host);
   if (segment.has_value()) ops_.PageLock(segment->data(), segment->size());

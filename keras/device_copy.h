@@ -1,5 +1,5 @@
 // Copies between the host's memory and the device's, in numbered slots of device memory that grow
-// as needed. If the device uses the host's memory, nothing is copied. Owned by the program and
+// as needed. Copies nothing if the device uses the host's memory. Owned by the program and
 // destroyed before the Ops; used by one thread.
 #pragma once
 
@@ -17,20 +17,20 @@ class DeviceCopy {
   explicit DeviceCopy(Ops& ops) : ops_(ops) {}
 
   // Copies `host` to the device and returns the copy, valid until the slot's next use. `host` may
-  // change as soon as this returns.
+  // change after the return.
   absl::StatusOr<const float*> Upload(size_t slot, std::span<const float> host);
-  // Returns where the numbers of `host` will be once Send is called; Send copies them beside the
-  // computation (Ops::UploadBeside), so `host` must not change until Ops::Finish. A slot may be
-  // expected and sent once between two Finishes.
+  // Returns the device address for `host`; Send later starts the copy beside the computation
+  // (Ops::UploadBeside), hence `host` must not change until Ops::Finish. A slot may be expected and
+  // sent once between two Finishes.
   absl::StatusOr<const float*> Expect(size_t slot, std::span<const float> host);
   void Send(size_t slot);
-  // Returns device memory for numbers that are wanted in `host`; Download starts the copy of a slot
-  // there. The numbers are in `host` after Ops::Finish. Those of a download that is `awaited` may
-  // be there earlier: Ops::AwaitDownload returns the numbers of such slots, one a call, each as
-  // soon as its copy has ended.
+  // Returns device memory for results to be downloaded to `host`; Download starts the copy of a
+  // slot. The data are in `host` after Ops::Finish. For an `awaited` download they may arrive
+  // earlier: Ops::AwaitDownload returns the number of an arrived slot, one a call, in order of
+  // completion.
   absl::StatusOr<float*> Reserve(size_t slot, std::span<float> host);
   void Download(size_t slot, bool awaited);
-  // The bytes of all slots on the device; Release frees them.
+  // The bytes of all slots on the device; Release frees the slots.
   int64_t bytes() const;
   void Release() { slots_.clear(); }
 
@@ -48,7 +48,7 @@ class DeviceCopy {
   std::vector<Slot> slots_;
 };
 
-// The copies of a program, by what they are of.
+// The copies of a program, grouped by content.
 struct ProgramCopies {
   explicit ProgramCopies(Ops& ops)
       : parameters(ops), gradients(ops), inputs(ops), targets(ops), weights(ops) {}
@@ -62,7 +62,7 @@ struct ProgramCopies {
   DeviceCopy parameters, gradients, inputs, targets, weights;
 };
 
-// Returns device memory as the host sees it: in place, or copied to `copy`. Waits for the device.
+// Returns device memory for the host: in place, or copied to `copy`. Waits for the device.
 absl::StatusOr<std::span<const float>> ReadBack(Ops& ops, int64_t n, const float* device,
                                                 std::vector<float>& copy);
 

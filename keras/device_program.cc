@@ -68,7 +68,7 @@ absl::StatusOr<DeviceProgram> BuildOnDevice(const Job& job, const Batch& schema,
   auto program = BuildOn(use.device, use.threads, job, schema, make);
   if (program.ok()) return DeviceProgram{*std::move(program), use.device, ""};
   if (!use.automatic || use.device == "cpu") return program.status();
-  // If the model does not compute on the CPU either, that error is the one to report.
+  // If the model fails on the CPU as well, the CPU's error is the one to report.
   auto instead = BuildOn("cpu", use.threads, job, schema, make);
   RETURN_IF_ERROR(instead.status());
   return DeviceProgram{*std::move(instead), "cpu",

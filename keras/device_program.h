@@ -1,6 +1,6 @@
-// Builds the Keras program on the device that --device chose (tensor/device.h): a GPU, all of them,
-// or the processor. With "auto" it falls back to the processor if the GPU cannot be used. It starts
-// no thread.
+// Builds the Keras program on the device chosen by --device (tensor/device.h): a GPU, all GPUs, or
+// the processor. With "auto", falls back to the processor if the GPU cannot be used. Starts no
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -17,28 +17,28 @@
 namespace paracord {
 
 struct DeviceUse {
-  std::string device;      // as ChooseDevice returned it
-  bool automatic = false;  // --device was auto, so that the CPU will do
-  int threads = 1;         // number of the processor's threads that may compute
-  uint32_t turn = 0;       // the worker's index, by which several share what was not named
+  std::string device;      // the result of ChooseDevice
+  bool automatic = false;  // --device was auto: the CPU will do
+  int threads = 1;         // processor threads allowed to compute
+  uint32_t turn = 0;       // the worker's index; picks among unnamed devices
 };
 
 struct DeviceProgram {
   std::unique_ptr<GradientProgram> program;
-  std::string device;  // the one that computes
-  std::string note;    // why it is not the chosen one, in one line; empty if it is
+  std::string device;  // the computing device
+  std::string note;    // why another device computes than chosen, in a line; else empty
 };
 
-// Makes the operations of one device; tests replace it.
+// Makes the operations of a device; tests replace the function.
 using MakeOpsFn =
     std::function<absl::StatusOr<std::unique_ptr<Ops>>(const std::string& device, int threads)>;
 
-// Checks that the job's key `stages`, if it has one, fits what --device names: a device of the
-// processor for each stage. INVALID_ARGUMENT names both.
+// Checks that the job's key `stages`, if present, fits --device: a device of the processor for each
+// stage. INVALID_ARGUMENT names both.
 absl::Status CheckStageDevices(const Job& job, const std::string& device);
 
-// Builds a model that is cut into stages by BuildStages, on the devices that `use` names, each with
-// its threads.
+// Builds a model cut into stages with BuildStages, on the devices of `use`, each with its own
+// threads.
 absl::StatusOr<DeviceProgram> BuildStagesOnDevices(const Job& job, const Batch& schema,
                                                    const DeviceUse& use,
                                                    const MakeOpsFn& make = MakeOps);

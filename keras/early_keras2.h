@@ -7,9 +7,9 @@
 
 namespace paracord {
 
-// Returns the converted model, or nullopt if nothing in it has the early form. A Sequential, be it
-// the model or one inside it, whose config is the list of its layers gets an object with that list.
-// A GRU without `reset_after` gets false, which is what these versions did.
+// Converts a model in the form of early Keras 2; nullopt if nothing has that form. A Sequential
+// (the model or an inner one) whose config is a bare list of layers gets an object around the list.
+// A GRU without `reset_after` gets false, the behaviour of those versions.
 std::optional<nlohmann::json> FromEarlyKeras2(const nlohmann::json& model);
 
 }  // namespace paracord

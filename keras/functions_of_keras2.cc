@@ -9,7 +9,7 @@
 namespace paracord {
 namespace {
 
-// Pairs of a function of TensorFlow and Keras 3's name of it.
+// Pairs of a TensorFlow function and its Keras 3 name.
 constexpr std::pair<const char*, const char*> kOperationsOfKeras2[] = {
     {"__operators__.add", "Add"},
     {"__operators__.getitem", "GetItem"},

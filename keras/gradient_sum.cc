@@ -3,8 +3,8 @@
 namespace paracord {
 namespace {
 
-// The size of a bucket that is worth a call: few large ones use the links between GPUs best, many
-// small ones begin early.
+// The bucket size worth an all-reduce: few large buckets use the GPUs' links best, many small ones
+// begin early.
 constexpr size_t kBucketBytes = 4 << 20;
 
 }  // namespace
@@ -39,9 +39,9 @@ void GradientSum::Flush() {
   if (waiting_.empty()) return;
   std::vector<DeviceFloats> arrays;
   for (const size_t variable : waiting_) arrays.push_back(gradients_[variable]);
-  if (held_) meet_();  // nobody allocates between here and its own all-reduce
+  if (held_) meet_();  // no replica allocates between here and its all-reduce
   group_.AllReduce(arrays);
-  if (held_) meet_();  // all were issued, so they complete whatever anyone does next
+  if (held_) meet_();  // all are issued, and complete whatever a replica does next
   for (const size_t variable : waiting_) download_(variable);
   waiting_.clear();
   waiting_bytes_ = 0;

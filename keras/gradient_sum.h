@@ -1,7 +1,7 @@
-// Adds the gradients of one replica (its part of a batch) over all replicas. Gradients that are
-// final are summed in buckets while others are still computed, and the first replica downloads the
-// sums. All replicas must issue the same all-reduces in the same order, even after an error. Owned
-// by the program; used by its thread.
+// Adds the gradients of a replica (for its part of a batch) over all replicas. Final gradients are
+// summed in buckets while others are still being computed, and the first replica downloads the
+// sums. All replicas must issue equal all-reduces in equal order, even after an error. Owned by the
+// program; used by the program's thread.
 #pragma once
 
 #include <cstddef>
@@ -15,34 +15,33 @@ namespace paracord {
 
 class GradientSum {
  public:
-  // `meet` is a barrier: it returns when all replicas have called it, or once they never will.
+  // `meet` is a barrier: returns when all replicas have called, or once a replica has failed.
   // `download` is called with each variable after its sum was issued.
   GradientSum(Ops& ops, GroupOps& group, std::function<void()> meet,
               std::function<void(size_t)> download)
       : ops_(ops), group_(group), meet_(std::move(meet)), download_(std::move(download)) {}
 
-  // Says whether the next steps issue sums only at their end, between two barriers; all replicas
-  // must say the same. An all-reduce occupies the device until the other replicas' devices take
-  // part. A replica that allocates memory or loads code meanwhile may wait for its device to become
-  // idle and never reach its own all-reduce. So sums are held back in steps in which something may
-  // have to be allocated.
+  // Whether the next steps issue sums only at their end, between two barriers; all replicas must
+  // agree. An all-reduce occupies the device until the other replicas' devices take part. A replica
+  // that allocates memory or loads code meanwhile may wait for its device to become idle and never
+  // reach its own all-reduce: a deadlock. Hence sums are held back in steps that may still
+  // allocate.
   void HoldBack(bool held) { held_ = held; }
 
-  // Begins a step; SetGradients then says where each variable's gradient is (data is null if it has
-  // none).
+  // Begins a step; SetGradients then names the memory of each variable's gradient (null data: no
+  // gradient).
   void Begin();
   void SetGradients(std::vector<DeviceFloats> gradients) { gradients_ = std::move(gradients); }
-  // The variable's gradient is final: it joins the current bucket, which is summed when it is large
-  // enough.
+  // The variable's gradient is final: joins the current bucket, summed when large enough.
   void Final(size_t variable);
   // Ends the step. Gradients that did not become final, because the replica had no examples or
-  // failed, take part as zeros.
+  // failed, are summed as zeros.
   void End();
-  // False between Begin and End, while other replicas still wait for sums of this one.
+  // False between Begin and End, while other replicas still wait for this replica's sums.
   bool ended() const { return ended_; }
 
-  // Takes the order of the last step, in which every gradient was final, as the order of all later
-  // steps. Called once.
+  // Fixes the last step's order, in which every gradient was final, for all later steps. Called
+  // once.
   void Learn() { order_ = done_; }
 
  private:
@@ -54,7 +53,7 @@ class GradientSum {
   const std::function<void(size_t)> download_;
   bool held_ = false;
   std::vector<size_t> order_;
-  // State of one step.
+  // State of a step.
   std::vector<DeviceFloats> gradients_;
   std::vector<size_t> done_, waiting_;
   size_t waiting_bytes_ = 0;

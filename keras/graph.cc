@@ -10,11 +10,11 @@
 namespace paracord {
 namespace {
 
-// Kernels are kept for so many batch sizes: the usual one, an epoch's last one, slices of both, and
-// the same for the test data.
+// How many batch sizes keep their kernels: the usual size, an epoch's last, slices of both, and
+// again for the test data.
 constexpr size_t kBatchSizesMax = 8;
 
-// The number of floats of memory that hold the variable as bfloat16.
+// The floats of memory for the variable as bfloat16.
 int64_t Bfloat16Floats(const VariableSpec& variable) {
   return (VariableElements(variable) + 1) / 2;
 }
@@ -73,7 +73,7 @@ bool Graph::PrecisionInVain() const {
   });
 }
 
-// Allocates bfloat16 copies of the variables whose products are faster with them.
+// Allocates bfloat16 copies of the variables that speed up products.
 absl::Status Graph::ReserveRounded() {
   if (!rounded_.empty() || !ops_.has_bfloat16()) return absl::OkStatus();
   rounded_.Resize(variables_.size());
@@ -115,8 +115,7 @@ absl::Status Graph::MakeKernels(int64_t batch, Kernels& kernels) {
   return absl::OkStatus();
 }
 
-// Drops the kernels of the batch size, other than `but`, that has not been used for the longest
-// time.
+// Drops the kernels of the least recently used batch size, except `but`.
 void Graph::DropKernels(int64_t but) {
   std::map<int64_t, Kernels>& of_batch = held_[at_].kernels.of_batch;
   auto oldest = of_batch.end();
@@ -138,7 +137,7 @@ absl::Status Graph::Prepare(int64_t batch, size_t held) {
   kernels.last_used = ++cache.uses;
   if (cache.of_batch.size() > kBatchSizesMax) DropKernels(batch);
   while (kernels.nodes.empty()) {
-    // A batch size that was not planned may only take the memory of one that was.
+    // An unplanned batch size may only use memory of a planned one.
     ops_.KeepToPlan(cache.of_batch.size() > 1);
     absl::Status made = MakeKernels(batch, kernels);
     ops_.KeepToPlan(false);
@@ -286,7 +285,7 @@ void Graph::BackwardNodes(const GraphCall& call, std::span<float* const> d_param
   }
 }
 
-// No loss depends on the variables that no node wrote a gradient for.
+// Ends the variables without a gradient from any node: no loss depends on them.
 void Graph::EndUnread(const GraphCall& call, std::span<float* const> d_parameters, bool add,
                       PendingSum& loss) {
   for (size_t v = 0; v < variables_.size(); ++v) {
@@ -296,7 +295,7 @@ void Graph::EndUnread(const GraphCall& call, std::span<float* const> d_parameter
   }
 }
 
-// Finishes the gradient of a variable that Backward will not write any more.
+// Finishes the gradient of a variable after Backward's last write.
 void Graph::EndVariable(size_t variable, const GraphCall& call,
                         std::span<float* const> d_parameters, PendingSum& loss) {
   if (!call.last) return;
@@ -318,8 +317,8 @@ void Graph::ActivityPenalties(const GraphCall& call, PendingSum& loss) {
   }
 }
 
-// Adds the activity regularizers' gradients to the gradient of a node's output, after all nodes
-// that read the output have written theirs.
+// Adds the activity regularizers' gradients to the gradient of a node's output, after all readers
+// of the output have written theirs.
 void Graph::AddActivityGradients(size_t index, const GraphCall& call) {
   for (const PenaltyOnValue& on : activities_) {
     if (on.value != index || !nodes_[index].in_backward) continue;
@@ -340,8 +339,8 @@ void Graph::Penalties(const GraphCall& call, PendingSum& loss) {
   }
 }
 
-// Kernels write gradients and never add. If something was written already, the kernel writes to
-// scratch memory, which is then added.
+// Kernels overwrite gradients and never add. If a gradient was already written, the kernel writes
+// to scratch memory, added afterwards.
 void Graph::BackwardNode(size_t index, const GraphCall& call,
                          std::span<float* const> d_parameters) {
   const Node& node = nodes_[index];

@@ -37,7 +37,7 @@ bool Fits(const Shape& declared, const Shape& data) {
                     [](int64_t want, int64_t have) { return want < 0 || want == have; });
 }
 
-// Keras' fit lets a last axis of size 1 be missing or superfluous, and so does this.
+// Like Keras' fit, accepts a missing or superfluous last axis of size 1.
 absl::StatusOr<Shape> FitInput(const std::optional<Shape>& declared, const Shape& data) {
   if (!declared.has_value()) return data.empty() ? Shape{1} : data;
   if (Fits(*declared, data)) return data;
@@ -57,7 +57,7 @@ bool TakesMaskSecond(const std::string& class_name) {
   return class_name == "Softmax" || class_name == "GlobalAveragePooling1D";
 }
 
-// Layers divide by sizes and allocate memory for every value, so empty and huge shapes are refused.
+// Refuses empty and huge shapes: layers divide by sizes and allocate memory for every value.
 absl::Status CheckOutput(const Shape& shape) {
   constexpr size_t kAxesMax = 64;
   if (shape.size() > kAxesMax) {
@@ -71,7 +71,7 @@ absl::Status CheckOutput(const Shape& shape) {
   return CheckElements(shape);
 }
 
-// The arguments of a call that are neither null nor false.
+// The arguments of a call, without those that are null or false.
 nlohmann::json Meaning(nlohmann::json kwargs) {
   for (auto it = kwargs.begin(); it != kwargs.end();) {
     it = it->is_null() || *it == false ? kwargs.erase(it) : std::next(it);
@@ -116,7 +116,7 @@ absl::StatusOr<Graph::Value> Graph::AddCall(Layer& layer, std::vector<Value> inp
   node.shape = *std::move(shape);
 
   node.operands = layer.operands().value_or(Operands::kFloat32);
-  if (!layer.operands().has_value() && data_inputs > 0) {  // the inputs' precision, if they agree
+  if (!layer.operands().has_value() && data_inputs > 0) {  // the inputs' precision, if uniform
     node.operands = nodes_[node.inputs[0]].operands;
     for (size_t i = 1; i < data_inputs; ++i) {
       if (nodes_[node.inputs[i]].operands != node.operands) node.operands = Operands::kFloat32;
@@ -142,12 +142,12 @@ absl::StatusOr<Graph::Value> Graph::AddCall(Layer& layer, std::vector<Value> inp
 }
 
 void Graph::Builder::Problem(const absl::Status& status) {
-  const std::string line(status.message());  // a layer that is called twice reports twice
+  const std::string line(status.message());  // a layer called twice reports twice
   const std::vector<std::string>& lines = problems_.lines();
   if (std::find(lines.begin(), lines.end(), line) == lines.end()) problems_.Add("", line);
 }
 
-// If the data does not fit, the build goes on with the shape that the model declares.
+// Adds an input. If the data do not fit, the build goes on with the shape declared by the model.
 Graph::Value Graph::Builder::AddInput(size_t input, const std::optional<Shape>& data) {
   const NodeSpec& call = model_.nodes[model_.inputs[input].node];
   const LayerSpec& layer = model_.layers[call.layer];
@@ -186,7 +186,7 @@ absl::StatusOr<Layer*> Graph::Builder::LayerOf(const NodeSpec& node) {
   if (layer != nullptr) {
     const NodeSpec& first = *first_calls_[node.layer];
     const bool mode = !layer->one_mode() || node.mode == first.mode;
-    // The args of an operation are its numbers, so its calls must agree in them.
+    // The args of an operation are its numbers; its calls must agree.
     const bool args = !spec.operation || node.args == first.args;
     if (mode && args && Meaning(node.kwargs) == Meaning(first.kwargs)) return layer;
     return At(spec.class_name, spec.name,
@@ -194,7 +194,7 @@ absl::StatusOr<Layer*> Graph::Builder::LayerOf(const NodeSpec& node) {
   }
   first_calls_[node.layer] = &node;
   nlohmann::json options = spec.config;
-  // Keras 2 calls functions, whose arguments are in an operation's config in Keras 3.
+  // In Keras 2 a function's arguments are in the call, in Keras 3 in the operation's config.
   const bool in_config = spec.operation && model_.keras2;
   if (in_config) options.update(node.kwargs);
   LayerConfig config(spec.class_name, spec.name, options, model_.keras2);
@@ -256,7 +256,7 @@ absl::StatusOr<Graph::Value> Graph::Builder::AddFolded(Layer& layer,
   return value;
 }
 
-// Refuses inputs and arguments that the layer does not take; nothing of a call is ever ignored.
+// Refuses inputs and arguments unknown to the layer; no part of a call is ignored.
 absl::Status Graph::Builder::CheckCall(const NodeSpec& node, const Layer& layer) const {
   if (!layer.folds() && node.inputs.size() > layer.most_inputs()) {
     return AtLayer(layer, absl::InvalidArgumentError(
@@ -271,7 +271,7 @@ absl::Status Graph::Builder::CheckCall(const NodeSpec& node, const Layer& layer)
                      absl::InvalidArgumentError(absl::StrCat(
                          "key \"", argument, "\": is not supported as an argument of its call")));
     }
-    // Index of the input that the mask is for.
+    // Index of the masked input.
     size_t of = name == "value_mask" ? 1 : name == "key_mask" ? 2 : 0;
     if (argument != name) of = std::strtoul(name.c_str() + argument.size() + 1, nullptr, 10);
     if (of < node.inputs.size()) continue;
@@ -327,8 +327,8 @@ absl::StatusOr<std::vector<Graph::Value>> Graph::Builder::InputsOf(const NodeSpe
   return inputs;
 }
 
-// A model that is called with a mask has an input with that mask, while the same tensor may have
-// another mask or none elsewhere. This adds a copy node that carries the mask.
+// A model called with a mask sees an input with the mask, while the tensor may have another mask or
+// none elsewhere. Adds a copy node with the mask.
 absl::StatusOr<Graph::Value> Graph::Builder::AddHandingMask(const NodeSpec& node) {
   const LayerSpec& spec = model_.layers[node.layer];
   const nlohmann::json none = nlohmann::json::object();
@@ -393,7 +393,7 @@ absl::StatusOr<Graph::Value> Graph::Builder::AddNode(const NodeSpec& call, Layer
   return value;
 }
 
-// Adds an output of an earlier call other than its first.
+// Adds an output, except the first, of an earlier call.
 absl::StatusOr<Graph::Value> Graph::Builder::AddPart(const NodeSpec& node) {
   const Layer& layer = *layers_[node.layer];
   const std::vector<Shape> parts = layer.parts();
@@ -415,7 +415,7 @@ bool Graph::Builder::Add(std::span<const std::optional<Shape>> data) {
   for (const NodeSpec& node : model_.nodes) {
     Value value = kUnknown;
     if (node.constant.has_value()) {
-      value = kNone;  // every call gets the constant in the shape it needs
+      value = kNone;  // every call makes its own constant, in the shape it needs
     } else if (node.inputs.empty()) {
       const auto at = std::find_if(model_.inputs.begin(), model_.inputs.end(),
                                    [&](const Endpoint& e) { return e.node == values_.size(); });

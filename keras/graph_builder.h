@@ -1,4 +1,4 @@
-// Builds a Graph from a model file. This is a part of graph.h for the files that build graphs.
+// Builds a Graph from a model file. Private to the files that build graphs; a part of graph.h.
 #pragma once
 
 #include <deque>
@@ -15,7 +15,7 @@
 
 namespace paracord {
 
-// The key of a mask that is given as second positional argument; it is no argument's name.
+// The key of a mask passed as second positional argument; never an argument's name.
 inline constexpr const char* kSecondArgument = "/";
 
 // Adds the layer's name to an error.
@@ -40,18 +40,18 @@ class Graph::Builder {
   absl::StatusOr<Layer*> LayerOf(const NodeSpec& node);
   bool InputsKnown(const NodeSpec& node) const;
   absl::StatusOr<Value> AddCallOf(const NodeSpec& node);
-  absl::StatusOr<Value> AddCallWith(const NodeSpec& node);  // of numbers that have been put in
+  absl::StatusOr<Value> AddCallWith(const NodeSpec& node);  // after WithNumbers
   // graph_numbers.cc
   std::optional<KnownNumbers> KnownOf(size_t input) const;
   bool MayFold(const NodeSpec& node) const;
   absl::StatusOr<KnownNumbers> Fold(const NodeSpec& node) const;
   // Returns the shape, the size or the rank of an input, as `operation` asks.
   absl::StatusOr<KnownNumbers> SizesOf(const std::string& operation, size_t input) const;
-  // Computes the next node if it is made of known numbers: returns kNone, or kUnknown after a
-  // problem. Returns nullopt if the node is a call of the graph.
+  // Computes the next node if made of known numbers: returns kNone, or kUnknown after a problem.
+  // Returns nullopt if the node is a call of the graph.
   absl::StatusOr<std::optional<Value>> FoldCall(const NodeSpec& node);
   bool TakesNumbers(const NodeSpec& node) const;
-  const NumberArray* ConstantOf(size_t input) const;  // null: it is no constant
+  const NumberArray* ConstantOf(size_t input) const;  // null: not a constant
   absl::StatusOr<NodeSpec> WithNumbers(const NodeSpec& node) const;
   absl::StatusOr<Value> AddNode(const NodeSpec& node, Layer& layer);
   absl::StatusOr<Value> AddPart(const NodeSpec& node);
@@ -62,7 +62,7 @@ class Graph::Builder {
                                     const absl::StatusOr<Shape>& shape);
   absl::StatusOr<Value> AddHandingMask(const NodeSpec& node);
   // The functions below are in graph_masks.cc.
-  using Masks = std::map<std::string, Value>;  // by the argument that names the mask
+  using Masks = std::map<std::string, Value>;  // keyed by the argument with the mask
   absl::StatusOr<Masks> NamedMasks(const NodeSpec& node, const Layer& layer);
   std::vector<Value> MasksOf(const NodeSpec& node, const Masks& named, const Layer& layer,
                              std::span<const Value> inputs) const;
@@ -89,18 +89,18 @@ class Graph::Builder {
   const ModelSpec& model_;
   Problems& problems_;
   std::vector<Layer*> layers_;
-  std::vector<bool> failed_;                       // by layer: it could not be made
-  std::map<size_t, const NodeSpec*> first_calls_;  // by layer
-  std::vector<Value> values_;                      // by node of the model
+  std::vector<bool> failed_;                       // indexed by layer: construction failed
+  std::map<size_t, const NodeSpec*> first_calls_;  // keyed by layer
+  std::vector<Value> values_;                      // indexed by node of the model
   struct Whole {
-    Value value = kNone;  // all outputs of the call, one after another
+    Value value = kNone;  // all outputs of the call, concatenated
     Value mask = kNone;   // the mask of the first Layer::masked_outputs()
   };
-  std::map<size_t, Whole> whole_;  // by node: a call of a layer that has several outputs
-  std::vector<Value> masks_;       // by value
-  // By node: the numbers that were computed from shapes alone, which are no value of the graph.
+  std::map<size_t, Whole> whole_;  // keyed by node: calls of layers with several outputs
+  std::vector<Value> masks_;       // indexed by value
+  // Keyed by node: numbers computed from shapes alone, without a value in the graph.
   std::map<size_t, KnownNumbers> known_;
-  std::map<size_t, KnownNumbers> known_parts_;  // all outputs of one that has several
+  std::map<size_t, KnownNumbers> known_parts_;  // all outputs of a node with several outputs
   std::map<size_t, NumberArray> operands_;      // known_ as constants
   std::deque<NodeSpec> calls_;                  // with numbers in place of tensors
 };

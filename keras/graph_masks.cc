@@ -1,5 +1,5 @@
-// Masks in a graph: which masks a call gets, which mask its output has, and layers that compute
-// differently because of a mask.
+// Masks in a graph: the masks of a call, the mask of its output, and layers that compute
+// differently under a mask.
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "keras/graph_builder.h"
@@ -9,7 +9,7 @@
 namespace paracord {
 namespace {
 
-// The argument by which most layers get the mask of this input.
+// The argument for the mask of this input in most layers.
 std::string MaskArgument(size_t input) {
   return input == 0 ? "mask" : absl::StrCat("mask/", input);
 }
@@ -32,8 +32,8 @@ absl::StatusOr<Graph::Builder::Masks> Graph::Builder::NamedMasks(const NodeSpec&
   return masks;
 }
 
-// The mask of each input: the one that the call names, otherwise the one propagated with the input.
-// query_mask is an exception, for which Keras takes the query's propagated mask.
+// The mask of each input: the mask named in the call, otherwise the input's propagated mask. For
+// query_mask Keras always takes the query's propagated mask.
 std::vector<Graph::Value> Graph::Builder::MasksOf(const NodeSpec& node, const Masks& named,
                                                   const Layer& layer,
                                                   std::span<const Value> inputs) const {
@@ -66,7 +66,7 @@ absl::StatusOr<Graph::Value> Graph::Builder::AddMaskedProduct(Layer& layer,
   return graph_.AddCall(Own(MakeMaskFill(layer, 0)), {product, output_mask}, 1);
 }
 
-// Gives x where the mask is not zero, and `other` elsewhere.
+// Selects x where the mask is not zero, and `other` elsewhere.
 absl::StatusOr<Graph::Value> Graph::Builder::AddChoice(Layer& layer, Value mask, Value x,
                                                        Value other) {
   const Activation negation{ActivationKind::kAffine, -1, 1, 0};
@@ -77,8 +77,8 @@ absl::StatusOr<Graph::Value> Graph::Builder::AddChoice(Layer& layer, Value mask,
   return graph_.AddCall(Own(MakeAddLayer(layer)), {x, other}, 2);
 }
 
-// Keras 3's Maximum and Minimum leave out hidden elements; where all are hidden they give the first
-// input.
+// Keras 3's Maximum and Minimum leave out hidden elements; where every input is hidden, they return
+// the first input.
 absl::StatusOr<Graph::Value> Graph::Builder::AddMaskedExtreme(Layer& layer,
                                                               std::span<const Value> inputs,
                                                               std::span<const Value> masks) {
@@ -101,7 +101,7 @@ absl::StatusOr<Graph::Value> Graph::Builder::AddMaskedExtreme(Layer& layer,
   return value;
 }
 
-// The "and" of the masks that exist, as in Keras 2.
+// The "and" of the existing masks, as in Keras 2.
 absl::StatusOr<Graph::Value> Graph::Builder::AndMask(const Layer& layer,
                                                      std::span<const Value> masks) {
   Value mask = kNone;
@@ -120,7 +120,7 @@ absl::StatusOr<Graph::Value> Graph::Builder::AndMask(const Layer& layer,
 absl::StatusOr<Graph::Value> Graph::Builder::OutputMask(const NodeSpec& node, Layer& layer,
                                                         const Masks& named,
                                                         std::span<const Value> inputs) {
-  std::vector<Value> masks;  // including masks that the call itself does not get
+  std::vector<Value> masks;  // all masks, even if the call takes none
   for (size_t i = 0; i < inputs.size(); ++i) {
     const auto mask = named.find(MaskArgument(i));
     const Value own = node.own_masks ? kNone : MaskOf(inputs[i]);

@@ -1,5 +1,5 @@
-// Folds calls whose tensors are sizes: their results become numbers in the calls that take them,
-// while the graph is built.
+// Folds calls on sizes while the graph is built: their results become numbers in the calls that
+// take them.
 #include <algorithm>
 #include <utility>
 
@@ -41,7 +41,7 @@ const NumberArray* Graph::Builder::ConstantOf(size_t input) const {
   return found == operands_.end() ? nullptr : &found->second;
 }
 
-// Whether all inputs of a call are known numbers, some of which were computed from shapes.
+// Whether all inputs of a call are known numbers, at least one computed from shapes.
 bool Graph::Builder::MayFold(const NodeSpec& node) const {
   const LayerSpec& layer = model_.layers[node.layer];
   if (!model_.keras2 || !layer.operation || layer.unusable) return false;
@@ -137,7 +137,7 @@ bool Graph::Builder::TakesNumbers(const NodeSpec& node) const {
           HoldsTensor(node.args[1]));
 }
 
-// Puts known numbers into a call: a single number, and every argument that is no operand, becomes a
+// Puts known numbers into a call: a single number, and every argument except operands, becomes a
 // literal; lists of numbers among the operands become constants.
 absl::StatusOr<NodeSpec> Graph::Builder::WithNumbers(const NodeSpec& node) const {
   const LayerSpec& layer = model_.layers[node.layer];

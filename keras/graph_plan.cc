@@ -1,4 +1,4 @@
-// The plan of a graph's memory: which gradients are computed, and which of them share memory.
+// Plans a graph's memory: which gradients are computed, and which gradients share memory.
 #include <algorithm>
 #include <cstdlib>
 #include <numeric>
@@ -23,12 +23,12 @@ std::optional<Graph::Value> Graph::LogitsOf(Value value, bool of_sigmoid) const 
     const ActivationKind kind = activation->kind;
     if (kind == ActivationKind::kSigmoid) return value;
     if (kind == ActivationKind::kSoftmax && !of_sigmoid) return value;
-    if (kind != ActivationKind::kLinear) return std::nullopt;  // linear gives the same tensor
+    if (kind != ActivationKind::kLinear) return std::nullopt;  // linear passes its tensor on
   }
 }
 
-// Fuses an activation into the layer before it, if that layer can and nothing else reads its
-// output. That saves a pass over memory in each direction.
+// Fuses an activation into the previous layer, if supported and if nothing else reads the layer's
+// output. Saves a pass over memory in each direction.
 void Graph::FoldActivations() {
   std::vector<int> readers(storages_.size(), 0);
   const auto read = [&](Value value) {
@@ -59,8 +59,8 @@ void Graph::FoldActivations() {
   storages_ = std::move(kept);
 }
 
-// Makes tensors between layers bfloat16 where products take bfloat16, if all layers that write and
-// read them can. That halves the traffic, and products need not round.
+// Makes tensors between layers bfloat16 where products take bfloat16 and every writer and reader
+// supports the type. Halves the memory traffic, and saves the products' rounding.
 void Graph::ShortenStorages(std::span<const Value> loss_values) {
   if (!ops_.has_bfloat16()) return;
   const auto keep = [&](Value value) {
@@ -184,7 +184,7 @@ std::vector<LayerRow> Graph::Describe() const {
       row.training_multiply_adds = row.multiply_adds * PassesOver(node);
       row.floats = storages_[node.storage].floats();
     }
-    // An activation counts as part of the layer that asked for it.
+    // An activation belongs to its layer's row.
     if (!rows.empty() && rows.back().name == row.name && row.parameters == 0) {
       rows.back().output = row.output;
       rows.back().multiply_adds += row.multiply_adds;
@@ -198,7 +198,7 @@ std::vector<LayerRow> Graph::Describe() const {
 }
 
 size_t Graph::TakeSlot(int64_t size, std::vector<size_t>& free) {
-  // Takes the slot that fits best; growing a slot that is too small is still better than a new one.
+  // Takes the best-fitting slot; growing a slot beats adding one.
   auto best = free.end();
   for (auto it = free.begin(); it != free.end(); ++it) {
     if (best == free.end() ||
@@ -217,8 +217,7 @@ size_t Graph::TakeSlot(int64_t size, std::vector<size_t>& free) {
   return slot;
 }
 
-// Finds how much scratch memory Backward needs: for gradients of one node that others have written
-// before.
+// Computes the scratch memory of Backward: for a node's gradients already written by other nodes.
 void Graph::PlanScratch() {
   std::vector<bool> storage_written(storages_.size(), false);
   std::vector<bool> variable_written(variables_.size(), scratch_.adds);
@@ -247,7 +246,7 @@ void Graph::PlanScratch() {
   }
 }
 
-// True if the layer keeps moving averages, which observe every call in training.
+// True if the layer keeps moving averages, which observe every training call.
 bool Graph::Observes(const Node& node) {
   if (node.layer == nullptr) return false;
   const std::vector<VariableSpec>& variables = node.layer->variables();
@@ -266,7 +265,7 @@ void Graph::MarkTraining(std::span<const Value> loss_values, std::span<const Val
     nodes_[on.value].in_training = true;
     nodes_[on.value].in_backward = nodes_[on.value].needs_gradient;
   }
-  for (const Value mask : output_masks_) {  // losses leave out what these masks hide
+  for (const Value mask : output_masks_) {  // losses leave out hidden rows
     if (mask != kNone) nodes_[mask].in_training = true;
   }
   for (size_t i = nodes_.size(); i-- > 0;) {
@@ -307,8 +306,8 @@ void Graph::PlanTraining(std::span<const Value> loss_values, bool add,
     }
   };
   for (const Value value : loss_values) take(value);
-  // This is the order of Backward: a gradient is live from its first write, by the last node that
-  // reads the value, to the node that made the value.
+  // In the order of Backward: a gradient is live from its first write, by the value's last reader,
+  // to the node that made the value.
   for (size_t i = nodes_.size(); i-- > 0;) {
     const Node& node = nodes_[i];
     if (!node.in_backward || node.layer == nullptr) continue;

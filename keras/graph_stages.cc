@@ -1,5 +1,4 @@
-// A graph that computes one stage of its nodes: which values and gradients it takes from other
-// stages and hands on.
+// A graph limited to a stage of its nodes: the values and gradients exchanged with other stages.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -11,8 +10,8 @@ namespace paracord {
 std::vector<StageLayer> Graph::StageLayers() const {
   std::vector<StageLayer> layers;
   std::set<std::string> names;
-  std::map<size_t, size_t> first_calls;  // by first variable: the layer that has it
-  std::optional<Value> waiting;          // the first of the nodes that the next layer has
+  std::map<size_t, size_t> first_calls;  // keyed by first variable: its layer
+  std::optional<Value> waiting;          // the next layer's first node
   for (Value n = 0; n < nodes_.size(); ++n) {
     const Node& node = nodes_[n];
     if (node.layer == nullptr || node.cast) {

@@ -1,4 +1,4 @@
-// Tables in a graph: variables of which a run may have some rows alone.
+// Tables in a graph: variables of which a run may have only some rows.
 #include <algorithm>
 #include <array>
 #include <string_view>
@@ -13,7 +13,7 @@
 namespace paracord {
 namespace {
 
-// Layers to whose results and gradients the steps that their masks hide add nothing.
+// Layers unaffected, in result and gradient, by steps hidden by their masks.
 constexpr std::array<std::string_view, 5> kLeaveOut = {"GlobalAveragePooling1D", "LSTM", "GRU",
                                                        "SimpleRNN", "Bidirectional"};
 
@@ -33,8 +33,8 @@ void Graph::SetTable(const std::string& layer, const TableSpec& table, uint64_t 
   }
 }
 
-// Returns the input of the graph whose ids make a mask that hides the steps of `steps` from all
-// that read them; nullopt if there is none.
+// Returns the input whose ids make a mask that hides the steps of `steps` from all readers; nullopt
+// without one.
 std::optional<size_t> Graph::MaskHiding(Value steps) const {
   const size_t storage = nodes_[steps].storage;
   const auto same = [&](Value value) { return value != kNone && nodes_[value].storage == storage; };

@@ -12,8 +12,8 @@
 namespace paracord {
 namespace {
 
-// The numbers that a reader takes: the ids themselves, ids of an embedding of very many rows, or,
-// from kTables on, ids of a group of tables that read the same inputs.
+// Kinds of ids by reader: plain ids, ids of a huge embedding, or, from kTables on, ids of a group
+// of tables with equal inputs.
 constexpr size_t kIds = 0, kLarge = 1, kTables = 2;
 
 bool IsLargeLayer(const LayerSpec& layer) {
@@ -36,14 +36,14 @@ bool IsIdMask(const ModelSpec& model, const NodeSpec& node) {
 using Kinds = std::map<size_t, size_t>;
 
 Kinds KindsOf(const ModelSpec& model, const TableLayers& tables) {
-  std::map<size_t, std::set<size_t>> inputs;  // by table
+  std::map<size_t, std::set<size_t>> inputs;  // keyed by table
   for (const NodeSpec& node : model.nodes) {
     if (IsInput(node) || node.constant.has_value() || !tables.contains(node.layer)) continue;
     inputs[node.layer].insert(node.inputs[0]);
   }
   Kinds kinds;
-  // With all rows there, ids of very many rows come as other numbers than those of few. Those of
-  // growing tables are numbered shard by shard.
+  // With all rows present, ids of huge embeddings are encoded differently. Ids of growing tables
+  // are numbered shard by shard.
   std::map<std::tuple<std::set<size_t>, bool, uint64_t>, size_t> groups;
   for (const auto& [layer, read] : inputs) {
     const uint64_t shards = tables.at(layer).shards;
@@ -54,7 +54,7 @@ Kinds KindsOf(const ModelSpec& model, const TableLayers& tables) {
   Kinds masks;
   for (const NodeSpec& node : model.nodes) {
     if (!IsIdMask(model, node)) continue;
-    std::set<size_t> beside;  // kinds of those that read these ids
+    std::set<size_t> beside;  // kinds of the ids' readers
     for (const NodeSpec& reader : model.nodes) {
       const bool reads = !reader.inputs.empty() && reader.inputs[0] == node.inputs[0];
       if (reads && kinds.contains(reader.layer)) beside.insert(kinds.at(reader.layer));
@@ -68,7 +68,7 @@ Kinds KindsOf(const ModelSpec& model, const TableLayers& tables) {
   return kinds;
 }
 
-// The kind of numbers that the node takes as its tensor number `place`.
+// The kind of the node's tensor number `place`.
 size_t KindOf(const ModelSpec& model, const NodeSpec& node, size_t place, const Kinds& kinds) {
   if (place > 0) return kIds;  // weights of the ids
   if (const auto table = kinds.find(node.layer); table != kinds.end()) return table->second;
@@ -89,7 +89,7 @@ std::set<size_t> KindsReading(const ModelSpec& model, size_t input, const Kinds&
   return found;
 }
 
-// Puts a copy of the input behind it, for the readers of a kind.
+// Inserts a copy of the input behind the original, for the readers of a kind.
 void Split(ModelSpec& model, size_t input, size_t kind, const Kinds& kinds) {
   const size_t copy = input + 1;
   const auto move = [&](size_t& node) { node += node >= copy ? 1 : 0; };
@@ -120,7 +120,7 @@ void SplitIdInputs(ModelSpec& model, const TableLayers& tables, std::vector<size
   const size_t given = columns.size();
   for (size_t i = 0; i < given; ++i) {
     std::set<size_t> reading = KindsReading(model, model.inputs[i].node, kinds);
-    if (!reading.empty()) reading.erase(reading.begin());  // they keep the input itself
+    if (!reading.empty()) reading.erase(reading.begin());  // the first kind keeps the input itself
     for (const size_t kind : reading) {
       const Endpoint input = model.inputs[i];
       Split(model, input.node, kind, kinds);

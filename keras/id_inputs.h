@@ -1,6 +1,6 @@
-// Inputs of a model that are ids of rows: which of them go to tables whose rows travel alone, or to
-// embeddings so large that float32 does not tell their rows apart. Such ids come as numbers of
-// their own kind (table_ids.h, row_ids.h), so that nothing but the table may read them.
+// Finds inputs of a model that are ids for tables (whose rows travel alone), or for embeddings with
+// more rows than float32 can tell apart. Such ids are passed in an encoding of their own
+// (table_ids.h, row_ids.h), readable only by the table.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,11 @@
 
 namespace paracord {
 
-// Whether the node is an Embedding of so many rows that float32 does not tell them apart.
+// Whether the node is an Embedding with more rows than float32 can tell apart.
 bool IsLargeTable(const ModelSpec& model, const NodeSpec& node);
 
-// An input whose readers take numbers of several kinds becomes several inputs, of the same column
-// of the data. Tables that read the same inputs take the same numbers, and so do masks of the ids.
-// `columns`: of each input.
+// Splits an input read in several encodings into several inputs of a single data column. Tables
+// with equal inputs share an encoding, and so do masks of their ids. `columns` is indexed by input.
 void SplitIdInputs(ModelSpec& model, const TableLayers& tables, std::vector<size_t>& columns);
 
 }  // namespace paracord

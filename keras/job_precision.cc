@@ -14,7 +14,7 @@ bool IsFloat32(const json& policy) {
          config->value("name", json()) == "float32";
 }
 
-// Sets the policy of a layer and of the layers that it wraps.
+// Sets the policy of a layer and of its wrapped layers.
 void SetPolicy(const char* policy, json& config) {
   if (!config.is_object()) return;
   if (IsFloat32(config["dtype"])) config["dtype"] = policy;

@@ -16,7 +16,7 @@ namespace paracord {
 
 namespace {
 
-// The job's own metrics are measured of what `program` predicts.
+// Computes the job's own metrics from the predictions of `program`.
 template <class Program>
 absl::StatusOr<DeviceProgram> Scored(const Job& job, const Batch& schema,
                                      std::unique_ptr<Program> program, const std::string& device) {
@@ -74,7 +74,7 @@ absl::StatusOr<DeviceProgram> BuildJobProgram(const Job& job, const Batch& schem
   if (!IsProgram(job.model)) return BuildOnDevice(job, schema, use);
   ProgramUse own = programs;
   own.threads = use.threads;
-  // A framework may find a GPU that our own engine cannot use.
+  // A framework may support a GPU that our own engine does not.
   own.device = use.automatic && use.device == "cpu" ? "auto" : use.device;
   ASSIGN_OR_RETURN(std::unique_ptr<ProcessProgram> process,
                    ProcessProgram::Start(job, schema, own));

@@ -1,5 +1,5 @@
-// Builds what computes a job's gradients: its Keras model on a device, or its own program, in a
-// child process or by a PJRT plug-in.
+// Builds the code that computes a job's gradients: its Keras model on a device, or its own program,
+// in a child process or by a PJRT plug-in.
 #pragma once
 
 #include <vector>
@@ -10,11 +10,11 @@
 
 namespace paracord {
 
-// `use` is what a model computes on; `programs` says how a program of the job is run. The
-// child is started by the calling thread, with which it dies.
+// `use` is the device for a model; `programs` says how to run a program of the job. The calling
+// thread starts the child, which dies with this thread.
 absl::StatusOr<DeviceProgram> BuildJobProgram(const Job& job, const Batch& schema,
                                               const DeviceUse& use, const ProgramUse& programs);
-// Builds it on each device of a PJRT plug-in that `use` names, and else once.
+// Builds the program on each device of a PJRT plug-in named by `use`, otherwise once.
 absl::StatusOr<std::vector<DeviceProgram>> BuildJobPrograms(const Job& job, const Batch& schema,
                                                             const DeviceUse& use,
                                                             const ProgramUse& programs);

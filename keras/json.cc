@@ -19,12 +19,12 @@ namespace {
 
 using nlohmann::json;
 
-constexpr size_t kNodesMax = 100'000;  // with the calls of models, which are no nodes
-constexpr int kDepthMax = 16;          // of models inside models
-// The limit of values to read in the models inside, each counted as often as it is called and read.
+constexpr size_t kNodesMax = 100'000;  // includes calls of models, which add no node
+constexpr int kDepthMax = 16;          // depth of nested models
+// Limit of values read in inner models, counted again for each call.
 constexpr size_t kValuesMax = 50'000'000;
 
-// Measures how much there is to read: numbers, strings by their length, and lists and objects.
+// Measures the work of reading a value: numbers, strings by length, lists and objects.
 size_t ValuesIn(const json& value) {
   size_t count = value.is_string() ? 1 + value.get_ref<const std::string&>().size() / 16 : 1;
   if (value.is_structured()) {
@@ -38,14 +38,14 @@ absl::Status AtLayer(const LayerSpec& layer, const absl::Status& status) {
                                    "): ", std::string(status.message())));
 }
 
-// Whether a call's one argument is a dict of tensors.
+// Whether a call's only argument is a dict of tensors.
 bool IsDict(const json& args) {
   return args.is_array() && args.size() == 1 && args[0].is_object() &&
          !args[0].contains(kTensorKey);
 }
 
-// Orders the inputs of a call with a dict of tensors, whose keys are the keys, or the names, of the
-// inner model's inputs.
+// Orders the inputs of a call with a dict of tensors, keyed by the inner model's input keys or
+// names.
 absl::Status OrderInputs(const json& config, NodeSpec& node) {
   const auto value = config.find("input_layers");
   const auto inputs = ReadEndpoints(value == config.end() ? json() : *value);
@@ -64,7 +64,7 @@ absl::Status OrderInputs(const json& config, NodeSpec& node) {
   return absl::OkStatus();
 }
 
-// Adds models to a ModelSpec, one inside the other.
+// Adds nested models to a ModelSpec.
 class Reader {
  public:
   Reader(bool keras2, bool frozen) {
@@ -77,37 +77,37 @@ class Reader {
   absl::StatusOr<Nodes> Add(const std::string& class_name, const json& config,
                             const std::string& prefix, const Nodes* inputs);
   ModelSpec Take() { return std::move(spec_); }
-  // The problems that were found before Add failed.
+  // The problems found before Add failed.
   std::vector<std::string>& problems() { return spec_.problems; }
 
  private:
   absl::StatusOr<Nodes> AddSequential(const json& config, const std::string& prefix,
                                       const Nodes* inputs);
-  // Sets the results of the model's InputLayers: inputs of the whole model where `inputs` is null,
-  // else what the inner model is called with.
+  // Sets the results of the model's InputLayers: inputs of the whole model if `inputs` is null,
+  // otherwise the inner model's arguments.
   absl::Status AddInputs(const std::vector<Listed>& layers, const std::vector<NamedRef>& ins,
                          const Nodes* inputs, CallResults& results);
   absl::StatusOr<Nodes> AddFunctional(const json& config, const std::string& prefix,
                                       const Nodes* inputs);
-  // `outputs` has, by layer, how many of its outputs are used.
+  // `outputs` has, by layer, how many outputs are used.
   absl::StatusOr<std::vector<PendingCall>> AddCalls(const std::vector<Listed>& layers,
                                                     const std::string& prefix,
                                                     std::vector<PendingCall> calls,
                                                     const std::map<std::string, size_t>& outputs,
                                                     CallResults& results);
-  // A layer that is no model becomes `outputs` nodes.
+  // A layer, unless a model, becomes `outputs` nodes.
   absl::StatusOr<Nodes> AddCall(const Listed& layer, const std::string& prefix, NodeSpec node,
                                 size_t outputs);
   size_t AddInput(LayerSpec layer);
 
   ModelSpec spec_;
-  std::map<std::string, size_t> layers_;  // by full name
-  CallMode mode_ = CallMode::kOfRun;      // of the call of the model
-  std::vector<size_t> turn_;              // of the call, as NodeSpec has it
+  std::map<std::string, size_t> layers_;  // keyed by full name
+  CallMode mode_ = CallMode::kOfRun;      // mode of the model's call
+  std::vector<size_t> turn_;              // turn of the model's call, see NodeSpec
   std::vector<bool> steps_of_;            // the TimeDistributed around, and whether each trains
   int depth_ = 0;
   size_t model_calls_ = 0;
-  size_t more_inputs_ = 0;  // that calls have beside their first ones
+  size_t more_inputs_ = 0;  // inputs of calls beside their first
   size_t values_ = 0;
 };
 
@@ -181,8 +181,8 @@ absl::StatusOr<Reader::Nodes> Reader::AddSequential(const json& config, const st
   if (inputs != nullptr) {
     now = *inputs;
   } else {
-    // A Sequential may leave out its InputLayer. Keras 2 then writes the input's shape into the
-    // first layer; a model that was never built has no shape, which the data then gives.
+    // A Sequential may omit its InputLayer. Keras 2 then writes the input's shape into the first
+    // layer; a model never built has no shape, and takes the data's.
     LayerSpec input{kInputLayer, "input", json::object()};
     const auto taken = [&](const std::string& name) {
       return std::any_of(layers.begin(), layers.end(),
@@ -242,7 +242,7 @@ absl::StatusOr<std::vector<PendingCall>> ReadCalls(const std::vector<Listed>& la
   return calls;
 }
 
-// Counts the calls of each layer; an input of the model counts as one.
+// Counts the calls of each layer; an input of the model counts as a call.
 std::map<std::string, size_t> CallsByLayer(const std::vector<Listed>& layers,
                                            const std::vector<PendingCall>& calls) {
   std::map<std::string, size_t> by_layer;
@@ -261,7 +261,7 @@ std::map<std::string, size_t> OfModels(const std::vector<Listed>& layers,
   return calls_of;
 }
 
-// In Keras 3 the outputs of a model, and they alone, count the calls of an inner Functional from 1.
+// In Keras 3 only references in a model's outputs count the calls of an inner Functional from 1.
 void CountOutputsFromZero(const std::vector<Listed>& layers, std::vector<NamedRef>& outputs) {
   for (NamedRef& out : outputs) {
     const bool counts = std::any_of(layers.begin(), layers.end(), [&](const Listed& layer) {
@@ -272,7 +272,7 @@ void CountOutputsFromZero(const std::vector<Listed>& layers, std::vector<NamedRe
   }
 }
 
-// Returns the node of a call whose inputs have all been made.
+// Returns the node of a call with all inputs present.
 NodeSpec NodeOf(const CallSpec& call, const CallResults& results) {
   NodeSpec node;
   for (const TensorRef& ref : call.inputs) node.inputs.push_back(*results.Find(ref));
@@ -284,8 +284,8 @@ NodeSpec NodeOf(const CallSpec& call, const CallResults& results) {
   return node;
 }
 
-// Adds calls in the order of the list, in rounds: each round adds those whose inputs exist by then.
-// Returns the calls that wait for each other forever.
+// Adds calls in list order, in rounds: each round adds the calls with all inputs present. Returns
+// the calls that wait for each other forever.
 absl::StatusOr<std::vector<PendingCall>> Reader::AddCalls(
     const std::vector<Listed>& layers, const std::string& prefix, std::vector<PendingCall> calls,
     const std::map<std::string, size_t>& outputs, CallResults& results) {
@@ -375,7 +375,7 @@ absl::StatusOr<Reader::Nodes> Reader::AddFunctional(const json& config, const st
   }
   Nodes outputs;
   std::set<std::string> taken;          // names of outputs
-  std::map<std::string, size_t> again;  // by layer: the number that its last one has
+  std::map<std::string, size_t> again;  // keyed by layer: the number of its last output
   for (const NamedRef& out : outs) {
     const size_t* node = results.Find(out.tensor);
     if (node == nullptr) {
@@ -424,8 +424,8 @@ absl::StatusOr<ModelSpec> ReadKerasModel(const json& model) {
   const auto config = model.find("config");
   if (config == model.end() || !config->is_object()) return InvalidModel("has no config object");
   const bool keras2 = model.contains("keras_version");  // Keras 3 writes no version
-  // `trainable` of the outermost model overrides that of its layers, but only in a Functional of
-  // Keras 3; that of an inner model never does.
+  // `trainable` of the outermost model overrides its layers only in a Functional of Keras 3; an
+  // inner model's never does.
   const bool frozen =
       !keras2 && class_name != "Sequential" && config->value("trainable", json()) == false;
   Reader reader(keras2, frozen);

@@ -1,7 +1,7 @@
 // Reads a Keras model file (model.to_json() of Keras 3, of Keras 2, of tf_keras) into a graph of
-// layer calls: Sequential and Functional models, models inside models (flattened: their layers get
-// the inner model's name as a prefix), shared layers, operators on tensors. It knows the dialects,
-// but not what a layer does: layers.cc reads the configs, graph.h builds the layers. Pure.
+// layer calls: Sequential and Functional models, nested models (flattened: their layers get the
+// inner model's name as a prefix), shared layers, operators on tensors. Knows the dialects, but not
+// the layers' meaning: layers.cc reads the configs, graph.h builds the layers. Pure.
 #pragma once
 
 #include <map>
@@ -23,29 +23,29 @@ struct LayerSpec {
   std::string name;
   nlohmann::json config;
   bool operation = false;  // "Multiply" is x * y, not the layer Multiply()
-  bool unusable = false;   // one of the model's problems says why
+  bool unusable = false;   // a problem of the model says why
 };
 
-// Whether the layer looks up rows by the ids that are the first tensor of its calls.
+// Whether the layer looks up rows by ids, the first tensor of its calls.
 inline bool LooksUpIds(const LayerSpec& layer) {
   return !layer.operation && (layer.class_name == "Embedding" || layer.class_name == "EmbedReduce");
 }
 
-// One call of a layer on the outputs of earlier nodes.
+// A call of a layer on the outputs of earlier nodes.
 struct NodeSpec {
   size_t layer = 0;
   std::vector<size_t> inputs;  // nodes; empty for an InputLayer, and for a constant
-  size_t output = 0;           // above 0: that output of the call `inputs[0]`, no call
-  // The nodes of masks that the call names: "query_mask", ...; a list has "mask", "mask/1", ...
+  size_t output = 0;           // above 0: output number of the call `inputs[0]`, not a call
+  // The nodes of the masks named in the call: "query_mask", ...; a list has "mask", "mask/1", ...
   std::map<std::string, size_t> masks;
-  bool own_masks = false;  // the inputs have no masks but these
+  bool own_masks = false;  // the masks above replace the inputs' own
   nlohmann::json args;     // a list
-  nlohmann::json kwargs;   // what else the call says
+  nlohmann::json kwargs;   // named arguments
   CallMode mode = CallMode::kOfRun;
-  std::vector<size_t> turn;  // when Keras makes the call: of the models around it, then its own
-  std::optional<NumberArray> constant;  // set: no call, but these numbers, without a batch
-  bool hands_mask = false;              // no call, but inputs[0] with its own mask
-  bool unknown = false;  // what it gives cannot be said, because of a problem that is known
+  std::vector<size_t> turn;  // Keras' order of calls: the enclosing models', then its own
+  std::optional<NumberArray> constant;  // set: a constant without a batch, not a call
+  bool hands_mask = false;              // not a call, but inputs[0] with another mask
+  bool unknown = false;                 // result unknown because of a reported problem
 };
 
 // Whether the node is an input of the model.
@@ -53,10 +53,10 @@ inline bool IsInput(const NodeSpec& node) {
   return node.inputs.empty() && !node.constant.has_value();
 }
 
-// An input or an output of the model, which has two names if the model was made from a dict.
+// An input or output of the model, with two names if the model was made from a dict.
 struct Endpoint {
   size_t node = 0;
-  std::string layer;  // its name; made unique with a number where two outputs are of one layer
+  std::string layer;  // unique: numbered if a layer has two outputs
   std::string key;    // empty: none
   bool Is(const std::string& name) const { return name == layer || (!key.empty() && name == key); }
   const std::string& name() const { return key.empty() ? layer : key; }
@@ -64,17 +64,17 @@ struct Endpoint {
 
 struct ModelSpec {
   std::vector<LayerSpec> layers;
-  std::vector<NodeSpec> nodes;  // in an order in which every input comes before its use
+  std::vector<NodeSpec> nodes;  // sorted: inputs before their uses
   std::vector<Endpoint> inputs;
   std::vector<Endpoint> outputs;
   bool keras2 = false;
-  bool frozen = false;  // none of its variables takes gradients, whatever its layers say
-  bool tf32 = false;    // Operands::kTf32 for all of it
-  std::vector<std::string> problems;  // of single layers; the rest is read nevertheless
+  bool frozen = false;                // no variable takes gradients, whatever the layers say
+  bool tf32 = false;                  // Operands::kTf32 for the whole model
+  std::vector<std::string> problems;  // problems of single layers; reading goes on
 };
 
-// Reads a model file. Problems and errors name the layer, if there is one, and say what is
-// supported. It fails only if no model is left to go on with.
+// Reads a model file. Problems and errors name the layer, if any, and the supported values. Fails
+// only if no usable model remains.
 absl::StatusOr<ModelSpec> ReadKerasModel(const nlohmann::json& model);
 
 }  // namespace paracord

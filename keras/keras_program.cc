@@ -17,7 +17,7 @@
 namespace paracord {
 namespace {
 
-// Makes sure that nothing is in flight when a run ends, in whatever way.
+// Waits at the end of a run, however it ends, until nothing is in flight.
 class Run {
  public:
   explicit Run(Ops& ops) : ops_(ops) { ops_.Enter(); }
@@ -31,7 +31,7 @@ class Run {
 
 }  // namespace
 
-// Makes sure that the other parts get the divisors they wait for, even if this part fails.
+// Gives the other parts their awaited divisors, even if this part fails.
 class OwedSum {
  public:
   explicit OwedSum(KerasProgram& program) : program_(program) {
@@ -50,7 +50,7 @@ class OwedSum {
   KerasProgram& program_;
 };
 
-// Makes sure that this part takes part in all sums of a training step, even if it fails.
+// Takes part in all sums of a training step, even if this part fails.
 class PartRun {
  public:
   explicit PartRun(KerasProgram& program) : program_(program), owed_(program) {
@@ -59,7 +59,7 @@ class PartRun {
   ~PartRun() {
     End();
     if (!program_.gradient_sum_ || !absl::IsDataLoss(program_.ops_->Finish())) return;
-    // Its sums were lost: leaves them open, so that the caller aborts the group.
+    // Its sums were lost: leaves them open, to make the caller abort the group.
     program_.gradient_sum_->Begin();
   }
   PartRun(const PartRun&) = delete;
@@ -76,7 +76,7 @@ class PartRun {
 
 namespace {
 
-// True if the loss is divided by the number of rows that a mask or ignore_class leaves.
+// True if the loss is divided by the rows left by a mask or ignore_class.
 bool CountsRows(const ModelHead& head) {
   return !head.loss.sum && (head.mask != Graph::kNone || head.loss.ignore_class.has_value());
 }
@@ -117,9 +117,9 @@ absl::StatusOr<const float*> KerasProgram::Mask(const ModelHead& head, int64_t e
   return mask.data();
 }
 
-// Puts the head's loss over the call's examples, before the division, into `sum`. Its gradient,
-// divided and times the head's weight, goes into the graph. Class weights are used in training
-// only, as in Keras.
+// Puts the head's loss over the call's examples, before the division, into `sum`, and the gradient,
+// divided and times the head's weight, into the graph. Class weights apply in training only, as in
+// Keras.
 absl::Status KerasProgram::HeadLoss(size_t index, const Batch& batch, const GraphCall& call,
                                     double each, bool gradient, double* sum) {
   const ModelHead& head = heads_[index];
@@ -165,8 +165,8 @@ void KerasProgram::DivideByRows(const Batch& batch, std::vector<double>& rows) c
   }
 }
 
-// Keras divides a loss by the number of rows, or of those that a mask leaves. A mask is known only
-// after a forward pass, so a batch computed in slices needs one forward pass over all slices first.
+// Keras divides a loss by the number of rows, or of rows left by a mask. Masks are known only after
+// a forward pass: a batch in slices needs a forward pass over all slices first.
 absl::StatusOr<std::vector<double>> KerasProgram::Divisors(const Batch& batch, uint64_t key,
                                                            const Slices& slices, bool training) {
   std::vector<double> divisors(heads_.size(), 0);
@@ -211,8 +211,7 @@ absl::Status KerasProgram::ComputeSlice(const Batch& batch, uint64_t key, const 
   return absl::OkStatus();
 }
 
-// The gradient of a slice is a part of the gradient of the batch's mean, so slices are simply
-// added.
+// Slices are simply added: the gradient of a slice is a part of the gradient of the batch's mean.
 absl::Status KerasProgram::AddLosses(const Batch& batch, const GraphCall& call,
                                      std::span<const double> divisors, PendingSum& loss) {
   for (size_t h = 0; h < heads_.size(); ++h) {
@@ -294,7 +293,7 @@ absl::Status KerasProgram::AddTrainingMetrics(const Batch& batch, const GraphCal
   return absl::OkStatus();
 }
 
-// Evaluates in the slices of training, for which there is memory.
+// Evaluates in the slices of training, whose memory exists.
 absl::Status KerasProgram::Evaluate(const Batch& batch, ConstTensors values,
                                     std::vector<MetricState>& states) {
   const FlushDenormals flush;
@@ -354,7 +353,7 @@ void KerasProgram::AddEvaluation(const Batch& batch, double penalties,
   const int64_t examples = batch.examples;
   const auto mean = [&](size_t i, double value) {
     added[i].add_values(value * static_cast<double>(examples));
-    // Counted by one part only.
+    // Counted by the first part only.
     added[i].add_values(part_.index == 0 ? static_cast<double>(examples) : 0);
   };
   const double unless_nan = data_->NanUnlessFinite(batch);  // metrics of predictions still count

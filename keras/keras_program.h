@@ -1,7 +1,6 @@
-// The Keras model as a GradientProgram: graph, losses and metrics over one device's operations.
-// Made by BuildKerasProgram (build.cc); memory_report.cc plans its memory. It owns the Ops and
-// everything on the device; used by one thread at a time. Preprocessing layers have been split off
-// before.
+// The Keras model as a GradientProgram: graph, losses and metrics over a device's operations. Made
+// by BuildKerasProgram (build.cc); memory_report.cc plans its memory. Owns the Ops and everything
+// on the device; used by one thread at a time. Preprocessing layers were split off before.
 #pragma once
 
 #include <algorithm>
@@ -29,14 +28,14 @@ class OwedSum;
 class PartRun;
 class StagePart;
 
-// The rows of a trace for the device's lanes. Rows from 1000 on are those of the ps.
+// A trace's rows for the device's lanes. Rows from 1000 on belong to the ps.
 constexpr int64_t kDeviceTracks = 900;
 constexpr int64_t DeviceTrack(size_t device, int lane) {
   return kDeviceTracks + 4 * static_cast<int64_t>(device) + lane;  // up to 25 devices
 }
 
-// The part of every batch that a program computes, and its group; the whole batch if there is no
-// group. Or the stage of the model that it computes, of so many (keras/stage_part.h).
+// A program's part of every batch, and its group; the whole batch without a group. Or the program's
+// stage of the model (keras/stage_part.h).
 struct BatchPart {
   size_t index = 0, count = 1;
   GroupOps* group = nullptr;
@@ -46,7 +45,7 @@ struct BatchPart {
 
 class KerasProgram : public GradientProgram {
  public:
-  // `before` has the rows that `validate` shows above the graph's layers.
+  // `before` has the rows above the graph's layers in the table of `validate`.
   KerasProgram(const Job& job, std::unique_ptr<Ops> ops, std::unique_ptr<Graph> graph,
                std::vector<LayerRow> before, const BatchPart& part)
       : job_(job),
@@ -56,8 +55,7 @@ class KerasProgram : public GradientProgram {
         graph_(std::move(graph)),
         before_(std::move(before)),
         copies_(*ops_) {
-    // Each parameter is uploaded when a layer first needs it, each gradient downloaded when it is
-    // final.
+    // Uploads each parameter before its first use, and downloads each gradient once final.
     callbacks_.needed = [this](size_t variable) { copies_.parameters.Send(variable); };
     callbacks_.final = [this](size_t variable) {
       copies_.gradients.Download(variable, /*awaited=*/there_ != nullptr);
@@ -80,30 +78,30 @@ class KerasProgram : public GradientProgram {
   bool host_memory() const override { return ops_->host_memory(); }
   const std::vector<std::string>& metric_names() const override { return metric_names_; }
 
-  // Does the checks with which ComputeGradients begins.
+  // The checks at the beginning of ComputeGradients.
   absl::Status CheckTrainingBatch(const Batch& batch) const {
     return CheckBatch(batch, /*with_targets=*/true);
   }
-  // Does the checks with which Predict begins.
+  // The checks at the beginning of Predict.
   absl::Status CheckInputs(const Batch& batch) const {
     return CheckBatch(batch, /*with_targets=*/false);
   }
-  // Calls GradientSum::HoldBack; only for a program that computes a part.
+  // Calls GradientSum::HoldBack; only for a program with a part of the batch.
   void HoldBackSums(bool held) { gradient_sum_->HoldBack(held); }
-  // False if the program failed before it took part in all sums that other parts wait for.
+  // False if the program failed before taking part in all sums awaited by other parts.
   bool part_ended() const { return !gradient_sum_.has_value() || gradient_sum_->ended(); }
 
-  // A program that computes a part returns its part of the loss; the first part's gradients are
-  // those of the whole batch.
+  // With a part of the batch, returns the part's loss; the first part gets the gradients of the
+  // whole batch.
   absl::StatusOr<double> ComputeGradients(const Batch& batch, uint64_t batch_key,
                                           ConstTensors values, MutableTensors gradients) override;
-  // A program that computes a part takes the states of its part.
+  // With a part of the batch, takes the part's states.
   std::vector<MetricState> TakeTrainingMetrics() override {
     return std::exchange(training_metrics_, {});
   }
   void OnGradient(std::function<void(size_t)> there) override { there_ = std::move(there); }
-  // A program that computes a part adds states whose sums over all parts are the batch's; some may
-  // be empty.
+  // With a part of the batch, adds states whose sums over all parts are the batch's; some may be
+  // empty.
   absl::Status Evaluate(const Batch& batch, ConstTensors values,
                         std::vector<MetricState>& states) override;
   absl::StatusOr<std::vector<Column>> Predict(const Batch& batch, ConstTensors values) override;
@@ -116,7 +114,7 @@ class KerasProgram : public GradientProgram {
     return SummaryOf(rows) + StagesSummary();
   }
   std::string Doubt(const Batch& batch) const override {
-    std::string doubt;  // of the targets alone: preprocessing changes nothing of them
+    std::string doubt;  // about the targets alone, which preprocessing does not change
     for (const ModelHead& head : heads_) {
       if (doubt.empty()) doubt = LabelDoubt(head, batch);
     }
@@ -133,20 +131,20 @@ class KerasProgram : public GradientProgram {
   friend class OwedSum;
   friend class PartRun;
   friend class StagePart;
-  // The stages into which the job's model is cut, for people; empty if it is not.
+  // The stages of the job's model, for people; empty without stages.
   std::string StagesSummary() const;
-  // If the program computes a stage of the model: keeps the graph to that.
+  // Limits the graph to the program's stage, if any.
   absl::Status KeepToStage();
   absl::Status PrepareUsual();
-  // If the device has memory of its own: finds out how much is needed and reserves it, before
-  // anything is computed. RESOURCE_EXHAUSTED says what needs the most.
+  // On a device with its own memory: computes and reserves the memory needed, before any
+  // computation. RESOURCE_EXHAUSTED names the largest uses.
   absl::Status PlanMemory(const Batch& schema);
   absl::Status Rehearse(const Batch& schema);
   absl::Status PrepareAnother();
   // Returns the floats of a variable in the largest batch of training.
   int64_t FloatsMost(size_t variable) const;
   std::vector<MemoryRow> MemoryRows() const;
-  // A batch is computed in `all` slices, of which this program computes [begin, end).
+  // A batch in `all` slices, of which this program computes [begin, end).
   struct Slices {
     int64_t all = 1, begin = 0, end = 1;
     int64_t count() const { return end - begin; }
@@ -173,20 +171,20 @@ class KerasProgram : public GradientProgram {
     return std::any_of(heads_.begin(), heads_.end(),
                        [](const ModelHead& head) { return head.mask != Graph::kNone; });
   }
-  // Adds, for each head, the rows of some examples that its mask and ignore_class leave, if the
-  // loss is divided by those; after Forward of these examples.
+  // For each head whose loss is divided by rows, adds the rows of some examples left by mask and
+  // ignore_class; after Forward of these examples.
   absl::Status CountRowsOf(const Batch& batch, int64_t first, int64_t count,
                            std::vector<double>& rows);
   // Turns the rows of the whole batch into Divisors.
   void DivideByRows(const Batch& batch, std::vector<double>& rows) const;
-  // For each head, the number by which the sum of its losses over the whole batch is divided.
+  // For each head, the divisor of the sum of its losses over the whole batch.
   absl::StatusOr<std::vector<double>> Divisors(const Batch& batch, uint64_t key,
                                                const Slices& slices, bool training);
   absl::Status HeadLoss(size_t index, const Batch& batch, const GraphCall& call, double each,
                         bool gradient, double* sum);
-  // Whether the metrics of an output are added up in training: not of a very large one, such as a
-  // language model's, which only they would have computed.
-  static constexpr int64_t kMeasuredFloatsMax = int64_t{1} << 20;  // of a batch
+  // Whether training adds up an output's metrics: not for a huge output, such as a language
+  // model's, computed for the metrics alone.
+  static constexpr int64_t kMeasuredFloatsMax = int64_t{1} << 20;  // per batch
   bool MeasuredInTraining(const ModelHead& head) const {
     return !head.metrics.empty() &&
            Elements(graph_->shape(head.value)) * job_.batch <= kMeasuredFloatsMax;
@@ -195,12 +193,12 @@ class KerasProgram : public GradientProgram {
   // Computes the losses of a slice in training, and their gradients.
   absl::Status AddLosses(const Batch& batch, const GraphCall& call,
                          std::span<const double> divisors, PendingSum& loss);
-  // The losses, before their weights, and the metrics of a slice in inference. `losses` are by
-  // head.
+  // Computes the losses, before their weights, and the metrics of a slice in inference. `losses`
+  // are indexed by head.
   absl::Status EvaluateSlice(const Batch& batch, const GraphCall& call,
                              std::span<const double> divisors, std::vector<PendingSum>& losses,
                              std::vector<MetricState>& added);
-  // Adds what an evaluation of a batch found to `states`.
+  // Adds the evaluation of a batch to `states`.
   void AddEvaluation(const Batch& batch, double penalties, const std::vector<PendingSum>& losses,
                      std::vector<MetricState>& added, std::vector<MetricState>& states) const;
   absl::StatusOr<std::vector<Column>> OutputsOf(const Batch& batch);
@@ -219,15 +217,15 @@ class KerasProgram : public GradientProgram {
   std::vector<std::string> metric_names_{"loss"};
   std::vector<MemoryRow> memory_;  // from the plan
   bool rehearsing_ = false;
-  bool owes_sum_ = false;         // to the other parts of the batch
+  bool owes_sum_ = false;         // the other parts wait for this one's sums
   mutable bool doubted_ = false;  // a doubt is said once
   MemoryPlan plan_;
-  // State of one run; pointers are to the device's memory.
+  // State of a run; pointers are to the device's memory.
   ProgramCopies copies_;
-  std::optional<GradientSum> gradient_sum_;  // only in a program that computes a part
+  std::optional<GradientSum> gradient_sum_;  // only with a part of the batch
   VariableCallbacks callbacks_;
   std::function<void(size_t)> there_;
-  std::vector<const float*> batch_inputs_, batch_targets_;  // of the whole batch
+  std::vector<const float*> batch_inputs_, batch_targets_;  // whole batch, on the device
   std::vector<const float*> inputs_, parameters_;
   std::vector<float*> gradients_;
   std::vector<float> weights_, mask_, output_;

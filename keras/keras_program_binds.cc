@@ -1,5 +1,5 @@
-// What a Keras program is given for a run: checks of the batch, and where parameters, gradients and
-// the batch are on the device.
+// Binds a run of a Keras program: checks the batch, and finds parameters, gradients and the batch
+// on the device.
 #include <span>
 #include <utility>
 

@@ -74,7 +74,7 @@ absl::StatusOr<KnownNumbers> Read(const json& value, const KnownInput& input) {
   return Stacked(parts);
 }
 
-// Applies an index or a slice of Python, whose numbers may be known tensors themselves.
+// Applies a Python index or slice, whose numbers may be known tensors.
 absl::StatusOr<KnownNumbers> Slice(const KnownNumbers& of, json key, const KnownInput& input) {
   if (key.is_array() && key.size() == 1) key = json(key[0]);
   if (of.shape.empty()) return Unusable("takes an element of a single number");
@@ -117,7 +117,7 @@ absl::StatusOr<double> Compute(const std::string& name, double a, double b) {
   return a / b;
 }
 
-// Computes one number. A multiple of the batch's size may only become another multiple of it.
+// Computes a number. A multiple of the batch size may only become another multiple.
 absl::Status ComputeInto(const std::string& name, double a, bool a_of_batch, double b,
                          bool b_of_batch, KnownNumbers& to) {
   bool of_batch = a_of_batch || b_of_batch;
@@ -189,7 +189,7 @@ absl::StatusOr<KnownNumbers> Range(const json& args, const json& kwargs, const K
 }
 
 // Makes an array of equal numbers. Its first axis may be the batch: the result then has the numbers
-// of one example behind an axis of 1.
+// of one example behind an axis of size 1.
 absl::StatusOr<KnownNumbers> Filled(const std::string& name, const json& args, const json& kwargs,
                                     const KnownInput& input) {
   const json& dims = args.empty() ? kwargs.value("shape", kwargs.value("dims", json())) : args[0];
@@ -225,7 +225,7 @@ double ComputeOne(const std::string& name, double a) {
   return name == "Sqrt" ? std::sqrt(a) : a * a;
 }
 
-// Adds or removes an axis, which the call names; only the shape changes.
+// Adds or removes the axis named in the call; only the shape changes.
 absl::StatusOr<KnownNumbers> Reaxed(const std::string& name, const json& kwargs,
                                     KnownNumbers numbers) {
   const bool expand = name == "ExpandDims";

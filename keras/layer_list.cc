@@ -16,13 +16,13 @@ using nlohmann::json;
 
 constexpr size_t kLayersMax = 10'000;
 
-// The string member `key`; "" if there is none, or it is no string.
+// The string member `key`; "" if missing or of another type.
 std::string StringAt(const json& object, const char* key) {
   const auto value = object.find(key);
   return value != object.end() && value->is_string() ? value->get<std::string>() : "";
 }
 
-// The name that Keras gives to a layer without one: "conv2d" for "Conv2D".
+// Keras' name for an unnamed layer: "conv2d" for "Conv2D".
 std::string DefaultName(const std::string& class_name, size_t index) {
   std::string name;
   for (const char c : class_name) {
@@ -37,8 +37,8 @@ bool Usable(const std::string& name) {
   return name.find_first_of("\n\r\t\"") == std::string::npos && name.size() <= 1024;
 }
 
-// True for a Cast of Keras 3 to the type that the tensor already has: Keras passes the same tensor
-// on, with its mask.
+// True for a Keras 3 Cast to the tensor's own type: Keras passes the tensor on unchanged, with its
+// mask.
 bool HandsOn(const json& layer, const LayerSpec& spec) {
   if (spec.class_name != "Cast") return false;
   const json::json_pointer tensor("/inbound_nodes/0/args/0/config/dtype");
@@ -102,8 +102,8 @@ absl::StatusOr<json> LayerOfCell(const json& cell, bool trains) {
   return layer;
 }
 
-// Rewrites an RNN as the layer of its cell. Stacked cells become one such layer after another, and
-// the last one has the RNN's options.
+// Rewrites an RNN as the layer of its cell. Stacked cells become consecutive layers; the last gets
+// the RNN's options.
 absl::Status ReadRnn(LayerSpec& spec) {
   const json rnn = spec.config, cell = rnn.value("cell", json());
   const bool trains = rnn.value("trainable", json()) != false;
@@ -149,8 +149,8 @@ absl::Status ReadRnn(LayerSpec& spec) {
   return absl::OkStatus();
 }
 
-// Fills `spec` as far as possible. `next` has, by class, the next number for the name of a layer
-// without one.
+// Fills `spec` as far as possible. `next` has, by class, the next number for naming an unnamed
+// layer.
 absl::Status ReadLayer(const json& layer, size_t index, const std::set<std::string>& taken,
                        std::map<std::string, size_t>& next, LayerSpec& spec) {
   const std::string place = absl::StrCat("layers[", index, "]");

@@ -50,10 +50,10 @@ bool SameUpToOne(const Shape& a, const Shape& b) {
          (!b.empty() && b.back() == 1 && WithoutLast(b) == a);
 }
 
-// Whether this is an option that Keras writes for every loss and metric, with the one value that we
-// compute with.
+// Whether an option has the value that Keras writes for every loss and metric, the only supported
+// one.
 bool IsDefault(const std::string& key, const nlohmann::json& value) {
-  // Only a loss used as a metric comes here: ReadReduction reads a loss's own reduction.
+  // Only for a loss used as a metric: ReadReduction reads a loss's own reduction.
   if (key == "reduction") return value == "sum_over_batch_size" || value == "auto";
   if (key == "axis") return value == -1;
   if (key == "dtype") return value.is_null() || value == "float32";

@@ -1,5 +1,5 @@
-// Losses by Keras' names: their options, the shapes that they need, and the LossShape for the
-// operations. Pure; the arithmetic is in ops.h.
+// Losses by Keras' names: options, required shapes, and the LossShape for the operations. Pure; the
+// arithmetic is in ops.h.
 #pragma once
 
 #include <optional>
@@ -22,13 +22,13 @@ struct LossSpec {
   bool sum = false;  // reduction: the sum over the batch, not the mean
   float label_smoothing = 0;
   float delta = 1;
-  float alpha = 0.25f, gamma = 2;  // of the focal ones
+  float alpha = 0.25f, gamma = 2;  // for the focal losses
   bool balanced = false;
   bool keras2 = false;
-  std::optional<int64_t> ignore_class;  // rows of this class take no part
-  int64_t rows = 0, columns = 0;        // of one example's output
+  std::optional<int64_t> ignore_class;  // rows of this class are left out
+  int64_t rows = 0, columns = 0;        // per example of the output
 
-  int64_t targets() const;  // floats of one example
+  int64_t targets() const;  // floats per example
   LossShape Over(int64_t examples) const {
     const float log_offset = keras2 ? kKeras2LogOffset : 0.f;
     const float least_square = keras2 ? 1e-12f : 1e-14f;
@@ -37,13 +37,11 @@ struct LossSpec {
   }
 };
 
-// Reads a loss and its options. Errors name the loss, its option, or the shapes that do not fit
-// each other.
+// Reads a loss and its options. Errors name the loss, the option, or mismatched shapes.
 absl::StatusOr<LossSpec> ResolveLoss(const NamedSpec& spec, const Shape& output,
                                      const Shape& targets);
 
-// Returns the loss of this name, which is also a metric's; null if there is none. It checks no
-// shapes.
+// Returns the loss of this name, also valid as a metric; null if unknown. Checks no shapes.
 const LossKind* FindLoss(std::string_view name);
 std::vector<std::string_view> LossNames();
 
@@ -55,11 +53,11 @@ inline bool IsFocal(LossKind kind) {
 // Whether ReadCrossentropy reads the loss's options.
 bool IsCrossentropy(LossKind kind);
 
-// Reads the options that all crossentropies share.
+// Reads the options common to all crossentropies.
 void ReadCrossentropy(JsonFields& options, LossSpec& loss);
 
-// Notes a problem for each option that no call has asked for, except for those that Keras writes
-// for every loss and metric, with the one value that we compute with.
+// Adds a problem for each unread option, except those written by Keras for every loss and metric
+// with their only supported value.
 void ReportUnknownOptions(const NamedSpec& spec, JsonFields& options);
 
 // True if targets are class indices, which must be checked before use.

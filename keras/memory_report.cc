@@ -1,5 +1,5 @@
-// A program's use of the device's memory: planned by a rehearsal before anything is computed, and
-// reported in one line, or in several if it does not fit.
+// A program's use of the device's memory: planned by a rehearsal before any computation, and
+// reported in a line, or in several if it does not fit.
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -13,8 +13,8 @@
 namespace paracord {
 namespace {
 
-constexpr size_t kLargest = 5;         // uses that an error names
-constexpr int64_t kAnotherShare = 16;  // a share of all memory below this is little
+constexpr size_t kLargest = 5;         // most uses named in an error
+constexpr int64_t kAnotherShare = 16;  // less than this share of the memory counts as little
 
 void FillZero(std::vector<Column>& columns, uint32_t examples) {
   for (Column& column : columns) {
@@ -84,8 +84,8 @@ absl::Status KerasProgram::Rehearse(const Batch& schema) {
   return Evaluate(batch, values, states);
 }
 
-// If the layers' scratch memory is small, prepares a second batch size as well, so that an epoch's
-// last batch does not evict the kernels of the usual one.
+// If the layers' scratch memory is small, also prepares a second batch size, to keep an epoch's
+// last batch from evicting the usual batch's kernels.
 absl::Status KerasProgram::PrepareAnother() {
   int64_t all = 0, layers = 0;
   for (const MemoryRow& row : MemoryRows()) {

@@ -23,7 +23,7 @@ struct NamedMetric {
   MetricKind state;
 };
 
-// Each loss is a metric by its name, too.
+// Every loss is a metric, too, under its name.
 constexpr NamedMetric kMetrics[] = {
     {"sparse_categorical_accuracy", Kind::kSparseMatch, METRIC_MEAN},
     {"categorical_accuracy", Kind::kCategoricalMatch, METRIC_MEAN},
@@ -63,7 +63,7 @@ std::string ByShapes(const std::string& name, const Shape& output, const Shape& 
   return (sparse ? "sparse_categorical_" : "categorical_") + what;
 }
 
-// Reads thresholds of a curve, which take the place of those that are spread evenly.
+// Reads a curve's thresholds, which replace the evenly spread ones.
 void ReadThresholds(JsonFields& options, MetricSpec& metric) {
   constexpr size_t kThresholdsMax = 10'000;
   if (options.Find("thresholds") == nullptr) return;
@@ -77,10 +77,10 @@ void ReadThresholds(JsonFields& options, MetricSpec& metric) {
   }
   std::ranges::sort(given);
   metric.thresholds.assign(given.begin(), given.end());
-  metric.points = static_cast<int64_t>(given.size()) + 2;  // one below all, and one above
+  metric.points = static_cast<int64_t>(given.size()) + 2;  // plus one below all and one above
 }
 
-// Reads the options of AUC, be it over all labels or by label.
+// Reads the options of AUC, over all labels or by label.
 void ReadCurve(JsonFields& options, MetricSpec& metric) {
   static constexpr std::string_view kCurves[] = {"ROC", "PR"}, kSums[] = {"interpolation"};
   std::string curve, sum;
@@ -115,7 +115,7 @@ void ReadCurve(JsonFields& options, MetricSpec& metric) {
   }
 }
 
-// Reads one threshold, which Keras may write as a list.
+// Reads a threshold, a number or a list of one.
 void ReadThreshold(JsonFields& options, double& threshold) {
   const json* const given = options.Find("thresholds");
   if (given == nullptr || !given->is_array()) {
@@ -129,8 +129,8 @@ void ReadThreshold(JsonFields& options, double& threshold) {
   }
 }
 
-// Reads top_k, whose classes are predicted whatever their numbers are unless there is a threshold,
-// and class_id.
+// Reads class_id and top_k; without a threshold, the top k classes are predicted whatever their
+// numbers.
 void ReadClasses(JsonFields& options, MetricSpec& metric) {
   if (options.Find("top_k") != nullptr) {
     options.Integer("top_k", 1, metric.columns, metric.top_k.emplace(1));
@@ -206,7 +206,7 @@ absl::Status ReadOptions(const std::string& title, const NamedSpec& spec, Metric
   return problems.ToStatus();
 }
 
-// The output as a metric at thresholds takes it.
+// The output as a probability, for metrics with thresholds.
 float ShareOf(const MetricSpec& m, float y) { return m.logits ? 1 / (1 + std::exp(-y)) : y; }
 
 int64_t ArgMax(const float* row, int64_t columns) {
@@ -214,7 +214,7 @@ int64_t ArgMax(const float* row, int64_t columns) {
 }
 
 bool InTopK(const float* row, int64_t columns, int64_t target, int64_t k) {
-  if (target < 0 || target >= columns) return false;  // such as ignore_class
+  if (target < 0 || target >= columns) return false;  // an ignored class, for example
   int64_t better = 0;
   for (int64_t c = 0; c < columns; ++c) better += row[c] > row[target] ? 1 : 0;
   return better < k && std::isfinite(row[target]);
@@ -247,7 +247,7 @@ double* Values(MetricState& state, int64_t n) {
   return state.mutable_values()->mutable_data();
 }
 
-// Returns the bucket of a prediction: how many thresholds above the first one are below it.
+// Returns a prediction's bucket: the number of thresholds after the first below the prediction.
 int64_t BucketOf(const MetricSpec& m, float p) {
   if (!m.thresholds.empty()) {
     return std::ranges::lower_bound(m.thresholds, p) - m.thresholds.begin();
@@ -264,14 +264,14 @@ void AddToCurve(const MetricSpec& m, const float* y, const float* t, double weig
     const double own = weighs ? weight * m.label_weights[static_cast<size_t>(c)] : weight;
     double p = static_cast<double>(y[c]);
     if (m.logits) p = 1 / (1 + std::exp(-p));
-    p = std::min(std::max(0.0, p), 1.0);  // 0 of what is no number
+    p = std::min(std::max(0.0, p), 1.0);  // NaN becomes 0
     const int64_t bucket = BucketOf(m, static_cast<float>(p));
     values[t[c] > 0 ? bucket : m.points + bucket] += own;
   }
 }
 
-// Whether a number predicts its class: it exceeds the threshold, or, by argmax, it is the largest
-// of its row or equal to that, and not zero.
+// Whether a number predicts its class: it exceeds the threshold or, by argmax, equals the row's
+// maximum and is not zero.
 bool SaysClass(const MetricSpec& m, float y, float largest) {
   if (m.by_argmax) return y >= largest && std::abs(y) > 1e-9f;
   return ShareOf(m, y) > static_cast<float>(m.threshold);
@@ -301,7 +301,7 @@ void AddToResiduals(const MetricSpec& m, const float* y, const float* t, double 
   }
 }
 
-// Whether the class is among the k largest of the row; of equal ones the first are.
+// Whether the class is among the row's k largest; earlier classes win ties.
 bool IsOfTopK(const MetricSpec& m, const float* y, int64_t c) {
   int64_t before = 0;
   for (int64_t i = 0; i < m.columns; ++i) {
@@ -349,7 +349,7 @@ bool NeedsProbabilities(const LossSpec& loss) {
 }
 
 bool NeedsProbabilities(const MetricSpec& metric) {
-  // A threshold of 0 is what people give for logits.
+  // People give a threshold of 0 for logits.
   const bool between = metric.threshold > 0 && metric.threshold < 1;
   switch (metric.kind) {
     case Kind::kMeanLoss:

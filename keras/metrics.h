@@ -1,6 +1,6 @@
-// Metrics by Keras' names, and how examples are added to their states. States merge by addition, so
-// that they are exact however the examples are cut; common/metric.h computes their values. Pure;
-// works on the host's memory.
+// Metrics by Keras' names, and how examples are added to their states. States merge by addition and
+// are exact for any split of the examples; common/metric.h computes values. Pure; works on the
+// host's memory.
 #pragma once
 
 #include <optional>
@@ -25,38 +25,38 @@ struct MetricSpec {
     kCategoricalTopK,
     kConfusion,  // {true, false positives, false, true negatives} at a threshold
     kCurve,      // counts at thresholds, for areas under curves
-    kPerClass,   // of each class: true, false positives, false negatives, support
-    kResiduals,  // of each column: what R2 needs
+    kPerClass,   // per class: true, false positives, false negatives, support
+    kResiduals,  // per column: the sums for R2
   };
   std::string name;
   Kind kind = Kind::kMeanLoss;
   MetricKind state = METRIC_MEAN;
   LossSpec loss;
-  float sign = 1;  // of a loss: Keras' metric may be the negative
+  float sign = 1;  // for a loss: Keras' metric may be the negative
   double threshold = 0.5;
   bool by_argmax = false;  // kPerClass: the best class is predicted, not all above the threshold
-  bool logits = false;     // of those that need probabilities: a sigmoid first
+  bool logits = false;     // a sigmoid comes first
   int64_t k = 5;
-  std::optional<int64_t> top_k;       // kConfusion: the k largest of a row alone are predicted
-  std::optional<int64_t> class_id;    // kConfusion: the only column that counts
-  int64_t points = 200;               // thresholds of a curve, the one below 0 and that above 1 too
-  std::vector<float> thresholds;      // kCurve: between these two, ascending; empty: spread evenly
-  bool by_label = false;              // kCurve: a curve for each column
+  std::optional<int64_t> top_k;     // kConfusion: the k largest of a row alone are predicted
+  std::optional<int64_t> class_id;  // kConfusion: the only counted column
+  int64_t points = 200;             // thresholds of a curve, including one below 0 and one above 1
+  std::vector<float> thresholds;    // kCurve: ascending, between the two; empty: spread evenly
+  bool by_label = false;            // kCurve: a curve for each column
   std::vector<double> label_weights;  // kCurve: of the columns; empty: all count alike
   int64_t rows = 0, columns = 0;
-  bool weighted = false;  // by sample weights
+  bool weighted = false;  // uses sample weights
 };
 
-// Reads a metric and its options. By the shapes, "accuracy" and "crossentropy" become the binary,
-// sparse or categorical one, as in Keras. Errors name the metric, its option, or the shapes that do
-// not fit each other.
+// Reads a metric and its options. The shapes decide, as in Keras, whether "accuracy" and
+// "crossentropy" are binary, sparse or categorical. Errors name the metric, the option, or
+// mismatched shapes.
 absl::StatusOr<MetricSpec> ResolveMetric(const NamedSpec& spec, const Shape& output,
                                          const Shape& targets);
 
 // True if targets are class indices, which must be checked before use.
 bool IsSparse(const MetricSpec& metric);
 
-// True if the metric means nothing of outputs that are no probabilities.
+// True if the metric is meaningless for outputs other than probabilities.
 bool NeedsProbabilities(const MetricSpec& metric);
 bool NeedsProbabilities(const LossSpec& loss);
 

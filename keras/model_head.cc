@@ -24,7 +24,7 @@ void CheckName(const char* key, const std::string& name, const ModelSpec& model,
   problems.Add(key, absl::StrCat("the model has no output \"", name, "\"; its outputs: ", known));
 }
 
-// Finds the column of the data for an output: by name, or the only one.
+// Finds the data's column for an output: by name, or the only one.
 std::optional<size_t> FindColumn(const std::vector<Column>& columns, const Endpoint& output,
                                  bool only_output) {
   for (size_t i = 0; i < columns.size(); ++i) {
@@ -51,8 +51,8 @@ void CheckNames(const Job& job, const ModelSpec& model, Problems& problems) {
   }
 }
 
-// Checks a loss or a metric without knowing shapes: tries those that could fit, with targets that
-// are class indices or like the output.
+// Checks a loss or metric without shapes: tries plausible shapes, with targets that are class
+// indices or like the output.
 template <class Resolve>
 absl::Status WithoutShapes(const Resolve& resolve, const NamedSpec& spec) {
   absl::Status status = resolve(spec, Shape{2}, Shape{}).status();
@@ -66,7 +66,7 @@ absl::Status WithoutShapes(const Resolve& resolve, const NamedSpec& spec) {
   return status;
 }
 
-// Returns how many classes the targets of a loss tell apart; 0 if they are numbers.
+// Returns the number of classes of a loss's targets; 0 if the targets are numbers.
 int64_t ClassesOf(const ModelHead& head) {
   if (head.classes > 0) return head.classes;
   if (head.targets_each > 1) return head.targets_each;
@@ -86,17 +86,16 @@ void CheckClasses(const Job& job, const ModelHead& head, Problems& problems) {
   }
 }
 
-// Keras computes a loss from the logits where it can see them, which loses no digits, even if a
-// sigmoid's output goes to a loss meant for softmax, or the other way round.
+// Keras computes a loss from the logits where visible, to lose no digits, even if a sigmoid's
+// output goes to a softmax loss, or the other way round.
 void TakeLogits(const Graph& graph, ModelHead& head) {
   head.loss_value = head.value;
   head.loss_from_logits = head.loss.from_logits;
   const LossKind kind = head.loss.kind;
   // Keras 3 multiplies the outputs by the mask of ignore_class, and the product has no logits.
   if (head.loss.ignore_class.has_value() && !head.loss.keras2) return;
-  // The factor of a focal loss depends on probabilities, so that only logits of the sigmoid it
-  // means can be used; if it is told that outputs are logits, it applies a sigmoid itself, whatever
-  // they are.
+  // A focal loss has a factor of probabilities: only logits of its own sigmoid will do. If told
+  // that outputs are logits, the loss applies a sigmoid itself, whatever they are.
   const bool focal = kind == LossKind::kBinaryFocalCrossentropy;
   if (focal && head.loss.from_logits) return;
   const bool binary = kind == LossKind::kBinaryCrossentropy || focal;
@@ -107,7 +106,7 @@ void TakeLogits(const Graph& graph, ModelHead& head) {
   }
 }
 
-// Makes metrics of the same name distinct, as Keras does.
+// Numbers metrics with equal names, as Keras does.
 std::string UniqueName(const std::vector<MetricSpec>& metrics, const std::string& prefix,
                        const MetricSpec& metric) {
   const auto taken = [&](const std::string& name) {
@@ -127,7 +126,7 @@ void AddLines(const absl::Status& status, std::vector<std::string>& problems) {
   }
 }
 
-// Returns all problems of the loss and the metrics of an output, one line each.
+// Returns all problems of an output's loss and metrics, a line each.
 std::vector<std::string> ResolveHead(const Job& job, const ModelSpec& model, Graph& graph,
                                      size_t index, const NamedSpec* loss, ModelHead& head) {
   std::vector<std::string> problems;
@@ -164,7 +163,7 @@ std::vector<std::string> ResolveHead(const Job& job, const ModelSpec& model, Gra
     if (Means(name, model.outputs[index], index)) head.loss_weight = static_cast<float>(weight);
   }
   if (head.mask != Graph::kNone && Elements(graph.shape(head.mask)) != head.loss.rows) {
-    head.mask = Graph::kNone;  // it is no mask of this output's rows
+    head.mask = Graph::kNone;  // the mask covers other rows than the output's
   }
   return problems;
 }
@@ -205,7 +204,7 @@ void CheckLearning(const Job& job, const ModelSpec* model, Problems& problems) {
 
 std::vector<ModelHead> MakeHeads(const Job& job, const ModelSpec& model, Graph& graph,
                                  const Batch& schema, Problems& problems) {
-  if (job.train.inputs_alone) return {};  // it predicts, and nothing is measured
+  if (job.train.inputs_alone) return {};  // only predicts: no measurements
   CheckNames(job, model, problems);
   const bool one = model.outputs.size() == 1;
   std::vector<ModelHead> heads;
@@ -310,7 +309,7 @@ bool RowWeights(const ModelHead& head, const Job& job, const Batch& batch, int64
     if (mask != nullptr) weight *= mask[i];
     if (ignores && targets[i] == static_cast<float>(*head.loss.ignore_class)) weight = 0;
     if (classes) {
-      // The target is a class index, or one number for each class, of which the largest counts.
+      // The target is a class index, or a number for each class, of which the largest counts.
       const float* row = targets + i * head.targets_each;
       const int64_t label = head.targets_each == 1
                                 ? static_cast<int64_t>(row[0])

@@ -1,4 +1,4 @@
-// The table of a model's layers that `paracord validate` prints. Pure.
+// The table of a model's layers, printed by `paracord validate`. Pure.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace paracord {
 
-// Returns one line for each layer, with shape, parameters, multiply-adds and memory of one example,
-// and a line with the totals.
+// Returns a line for each layer, with shape, parameters, multiply-adds and memory per example, and
+// a line of totals.
 std::string SummaryOf(const std::vector<LayerRow>& rows);
 
 }  // namespace paracord

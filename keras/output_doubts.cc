@@ -17,8 +17,8 @@ namespace {
 
 using nlohmann::json;
 
-// Layers and operations that move numbers about, or take means and maxima of them, so that
-// probabilities stay probabilities.
+// Layers and operations that move numbers, or take means and maxima: probabilities stay
+// probabilities.
 constexpr std::string_view kPassing[] = {"ActivityRegularization",
                                          "ConvertToTensor",
                                          "Dropout",
@@ -49,11 +49,11 @@ bool In(const std::string_view (&list)[n], std::string_view name) {
   return std::find(std::begin(list), std::end(list), name) != std::end(list);
 }
 
-// The layer whose numbers an output has, and the activation that was applied to them.
+// The layer that computed an output's numbers, and the activation applied to them.
 struct Source {
   const LayerSpec* layer = nullptr;
   std::string activation = "linear";
-  bool one_unit = false;  // of a Dense
+  bool one_unit = false;  // for a Dense
   std::string Title() const { return LayerTitle(layer->class_name, layer->name); }
   bool probabilities() const { return In(kProbabilities, activation); }
   bool logits() const { return activation == "linear"; }
@@ -64,7 +64,7 @@ struct Source {
   }
 };
 
-// Returns the name of a layer's activation; "" if it is no activation with a name.
+// Returns the name of a layer's activation; "" for an unnamed one.
 std::string ActivationName(const json& config) {
   const auto value = config.find("activation");
   if (value == config.end() || value->is_null()) return "linear";
@@ -76,7 +76,7 @@ std::string ActivationName(const json& config) {
                                : "";
 }
 
-// Returns the name of the activation that a layer or an operation is; "" if it is none.
+// Returns the name of the activation performed by a layer or operation; "" if none.
 std::string ActivationOfLayer(const LayerSpec& layer) {
   if (layer.class_name == "Activation" && !layer.operation) return ActivationName(layer.config);
   if (layer.class_name == "Softmax") return "softmax";
@@ -92,7 +92,7 @@ bool Passes(const LayerSpec& layer) {
                      [&](std::string_view kind) { return name.starts_with(kind); });
 }
 
-// Follows the graph back from a node; nullopt if the kind of its numbers is not known.
+// Follows the graph back from a node; nullopt if the meaning of its numbers is unknown.
 std::optional<Source> SourceOf(const ModelSpec& model, size_t at) {
   Source source;
   while (true) {
@@ -113,7 +113,7 @@ std::optional<Source> SourceOf(const ModelSpec& model, size_t at) {
         source.layer = layer;
         source.activation = own;
       }
-      // Behind a softmax, the walk goes on to find the layer that it is applied to.
+      // Behind a softmax, the walk goes on to the layer underneath.
       if (source.layer != nullptr && source.activation != "softmax") return source;
     } else if (In(kWithActivation, computing.class_name) && !computing.operation) {
       if (source.layer == nullptr) {
@@ -174,7 +174,7 @@ void LossDoubts(const NamedSpec& loss, const Source& source, std::vector<std::st
   }
 }
 
-// Warns of a metric whose thresholds are for probabilities if the output has logits.
+// Warns of a metric with thresholds for probabilities on an output of logits.
 void MetricDoubts(const NamedSpec& loss, const NamedSpec& metric, const Source& source,
                   std::vector<std::string>& doubts) {
   const bool crossentropy =

@@ -15,8 +15,7 @@
 namespace paracord {
 namespace {
 
-// Returns the number if it is whole and not beyond 2^24, up to which float32 tells all whole
-// numbers apart.
+// Returns the number if whole and at most 2^24, float32's limit for exact integers.
 std::optional<int64_t> WholeOf(float number) {
   constexpr float kMost = 1 << 24;
   if (!(number >= -kMost && number <= kMost) || std::trunc(number) != number) return std::nullopt;
@@ -60,10 +59,10 @@ absl::Status ProgramInputs::CheckIds(const Batch& batch) const {
       return absl::InvalidArgumentError(
           absl::StrCat(Where(batch, element * batch.examples / ids.size()), ": id ", number, what));
     };
-    if (rows_ != nullptr && !rows_->numbers[i].empty()) continue;  // RowsOf looked at them
-    if (tables_.growing(i)) continue;                              // as it will
+    if (rows_ != nullptr && !rows_->numbers[i].empty()) continue;  // checked by RowsOf
+    if (tables_.growing(i)) continue;                              // checked by RowsOf later
     const std::optional<int64_t> below = graph_.ids_below(i);
-    if (below.value_or(0) > kPlainRowsMax) continue;  // Values looks at them
+    if (below.value_or(0) > kPlainRowsMax) continue;  // checked by Values
     if (below.has_value()) {
       const std::string what = absl::StrCat(" is not in the model's embedding, 0 to ", *below - 1);
       if (!column.exact.empty()) {

@@ -1,8 +1,8 @@
-// How a batch's columns feed a graph: which column each input takes, whether its numbers are ones
-// that the model takes, and the form in which ids of large tables are given (row_ids.h). Owned by
-// the program (keras_program.h); used by one thread at a time.
+// How a batch's columns feed a graph: the column of each input, the validity of its numbers for the
+// model, and the encoding of large tables' ids (row_ids.h). Owned by the program (keras_program.h);
+// used by one thread at a time.
 //
-// Invariant: between two calls of UseRows all batches are read by the same rows of tables.
+// Invariant: between two calls of UseRows all batches read the same rows of tables.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,9 @@ namespace paracord {
 
 class ProgramInputs {
  public:
-  // For each input of the graph, `columns` has its column in a batch of this schema, and `whole`
-  // says whether its InputLayer takes whole numbers. `examples`: of the largest batch of training.
+  // For each input of the graph, `columns` has the column's index in a batch of this schema, and
+  // `whole` tells whether the InputLayer takes whole numbers. `examples`: of the largest training
+  // batch.
   ProgramInputs(const Graph& graph, std::vector<Column> schema, std::vector<size_t> columns,
                 std::vector<bool> whole, int64_t examples);
 
@@ -30,21 +31,20 @@ class ProgramInputs {
   const TableIds& tables() const { return tables_; }
 
   absl::Status CheckShapes(const Batch& batch) const;
-  // Checks ids that go straight into an embedding, and whole numbers that float32 cannot represent.
+  // Checks embedding ids from the data, and whole numbers beyond float32's precision.
   absl::Status CheckIds(const Batch& batch) const;
-  // Returns the values of an input in the form that the graph takes.
+  // Returns the values of an input in the graph's encoding.
   absl::StatusOr<std::span<const float>> Values(const Batch& batch, size_t input);
 
-  // The batches that follow are read by these rows of tables; null: by all rows. Returns how many
-  // rows each variable has, for Graph::UseRows.
+  // The following batches read these rows of tables; null: all rows. Returns the number of each
+  // variable's rows, for Graph::UseRows.
   std::vector<int64_t> UseRows(std::shared_ptr<const NumberedRows> rows);
   bool has_rows() const { return rows_ != nullptr; }
 
-  // The loss of an input that is not finite is NaN, as in Keras. oneDNN's fused ReLU turns a NaN
-  // into 0, so that the inputs have to be checked. Returns 0 if all are finite.
+  // Returns NaN if an input is not finite, the loss of such a batch in Keras; else 0. oneDNN's
+  // fused ReLU turns a NaN into 0, hence the explicit check.
   double NanUnlessFinite(const Batch& batch) const;
-  // Sets predictions of examples whose input is not finite to NaN, because such inputs may get lost
-  // inside.
+  // Sets predictions of examples with non-finite inputs to NaN, because layers may hide them.
   void HideRows(const Batch& batch, std::vector<float>& values) const;
 
  private:
@@ -53,8 +53,8 @@ class ProgramInputs {
   const std::vector<size_t> columns_;
   const std::vector<bool> whole_;
   const TableIds tables_;
-  std::shared_ptr<const NumberedRows> rows_;  // of tables, that the batch reads; null: all
-  std::vector<std::vector<float>> row_ids_;   // by input of the graph, of large tables
+  std::shared_ptr<const NumberedRows> rows_;  // table rows read by the batch; null: all
+  std::vector<std::vector<float>> row_ids_;   // indexed by graph input, for large tables
   std::vector<int64_t> whole_numbers_;        // scratch memory
 };
 

@@ -25,7 +25,7 @@ bool Reads(const NodeSpec& node, size_t input) {
          std::ranges::any_of(node.masks, masks);
 }
 
-// Puts an input behind the ragged one, and gives it to those that read that without weights.
+// Inserts an input behind the ragged one, for its readers without weights.
 void AddPresent(ModelSpec& model, size_t of) {
   const Endpoint input = model.inputs[of];
   const size_t added = input.node + 1;

@@ -1,14 +1,13 @@
-// Ragged inputs of a model of Keras 3, which are lists of varying length. Pure.
+// Ragged inputs of a Keras 3 model: lists of varying length. Pure.
 #pragma once
 
 #include "keras/json.h"
 
 namespace paracord {
 
-// Values that a ragged input is filled up with must not count. The rewritten model takes lists of
-// one length, and where no weights of its own say what counts, another input NAME/present: 1 for
-// each value that is there, and 0 for what was filled up. Only EmbedReduce can read such lists; any
-// other reader is one of the model's problems.
+// Padding of a ragged input must not count. The rewritten model takes lists of a fixed length;
+// where no weights mark the padding, adds an input NAME/present: 1 for each present value, 0 for
+// padding. Only EmbedReduce can read such lists; another reader is a problem of the model.
 void TakeRaggedInputs(ModelSpec& model);
 
 }  // namespace paracord

@@ -15,8 +15,8 @@
 namespace paracord {
 namespace {
 
-// This many equal steps in a row may still allocate memory: staging memory on the host comes in
-// pieces in the first step and in one piece in the second.
+// This many equal steps in a row may still allocate: the host's staging memory grows in pieces in
+// the first step and as a whole in the second.
 constexpr int kNewSteps = 3;
 
 absl::Status Of(size_t part, const absl::Status& status) {
@@ -63,7 +63,7 @@ class Replicas : public GradientProgram {
   KerasProgram& first() const { return *parts_[0].program; }
   void MergeParts(const std::vector<std::vector<MetricState>>& parts,
                   std::vector<MetricState>& states) const;
-  // Runs on all parts, each in a thread of its own, the first in the calling thread.
+  // Runs on all parts, each in its own thread, the first in the calling thread.
   void OnAll(const std::function<void(size_t part)>& run) const {
     std::vector<std::jthread> threads;
     for (size_t i = 1; i < parts_.size(); ++i) threads.emplace_back([&run, i] { run(i); });
@@ -78,8 +78,8 @@ class Replicas : public GradientProgram {
   const std::vector<ReplicaPart> parts_;
   const uint32_t batch_;
   absl::Status lost_;      // set for good once the group is lost
-  uint32_t examples_ = 0;  // of the last step
-  int alike_ = 0;          // successful steps of that many examples in a row
+  uint32_t examples_ = 0;  // batch size of the last step
+  int alike_ = 0;          // consecutive successful steps of that size
 };
 
 absl::StatusOr<double> Replicas::ComputeGradients(const Batch& batch, uint64_t batch_key,
@@ -90,7 +90,7 @@ absl::StatusOr<double> Replicas::ComputeGradients(const Batch& batch, uint64_t b
   const int alike = std::exchange(alike_, 0);
   for (const ReplicaPart& part : parts_) part.program->HoldBackSums(alike < kNewSteps);
   std::vector<absl::StatusOr<double>> losses(parts_.size(), 0.0);
-  std::atomic<int> culprit = -1;  // the replica that failed and left the others waiting
+  std::atomic<int> culprit = -1;  // the failed replica that left others waiting
   OnAll([&](size_t i) {
     KerasProgram& program = *parts_[i].program;
     losses[i] = program.ComputeGradients(batch, batch_key, values, gradients);
@@ -144,7 +144,7 @@ std::vector<MetricState> Replicas::TakeTrainingMetrics() {
   return states;
 }
 
-// Adds the parts' states, of which some may be empty.
+// Adds the parts' states; some may be empty.
 void Replicas::MergeParts(const std::vector<std::vector<MetricState>>& parts,
                           std::vector<MetricState>& states) const {
   states.resize(metric_names().size());

@@ -7,10 +7,10 @@
 namespace paracord {
 namespace {
 
-constexpr size_t kOutputsMax = 1024;  // outputs of one call of a layer
-constexpr size_t kNamesMax = 8;     // names of a cycle that a message shows
+constexpr size_t kOutputsMax = 1024;  // outputs of a layer's call
+constexpr size_t kNamesMax = 8;       // names of a cycle shown in a message
 
-// Visits all tensors that a call takes, also those given by name.
+// Visits all tensors taken by a call, including named ones.
 template <class Visit>
 void VisitRefs(const CallSpec& call, const Visit& visit) {
   for (const TensorRef& ref : call.inputs) visit(ref);
@@ -48,7 +48,7 @@ std::vector<size_t> CallResults::KerasTurns(const std::vector<PendingCall>& call
   for (const NamedRef& output : outputs) add(output.tensor, roots);
   std::vector<bool> met(calls.size(), false);
   for (const size_t root : roots) {
-    std::vector<std::pair<size_t, size_t>> path;  // a call, and how many of its inputs were visited
+    std::vector<std::pair<size_t, size_t>> path;  // a call, and its number of visited inputs
     const auto enter = [&](size_t call) {
       if (!met[call]) path.emplace_back(call, 0);
       met[call] = true;
@@ -69,7 +69,7 @@ std::vector<size_t> CallResults::KerasTurns(const std::vector<PendingCall>& call
     if (!placed[call]) order.push_back(call);
     placed[call] = true;
   };
-  std::map<size_t, size_t> depth_of;  // by layer: the depth of its deepest call so far
+  std::map<size_t, size_t> depth_of;  // keyed by layer: depth of its deepest call so far
   for (auto call = after_inputs.rbegin(); call != after_inputs.rend(); ++call) {
     place(*call);
     size_t& depth = depth_of[calls[*call].layer];
@@ -96,7 +96,7 @@ const size_t* CallResults::Find(const TensorRef& ref) const {
   return &found->second[ref.output];
 }
 
-// Explains why a reference will never have a value; "" if a waiting call will give it.
+// Explains why a reference will never have a value; "" if a waiting call will provide one.
 std::string CallResults::WhyNever(const TensorRef& ref,
                                   const std::map<std::string, size_t>& calls) const {
   if (ref.node.has_value()) return "";
@@ -133,7 +133,7 @@ std::pair<size_t, std::string> CallResults::WhyStuck(
     });
     if (!why.empty()) return {pending.layer, why};
   }
-  // Each call waits for another waiting one, so following them ends in a cycle.
+  // Each call waits for another waiting call: following them ends in a cycle.
   std::vector<size_t> path;
   size_t now = 0, begin = 0;
   for (;;) {

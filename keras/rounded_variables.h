@@ -1,6 +1,6 @@
-// The bfloat16 copies of those variables that are operands of products. Owned by the graph.
+// The bfloat16 copies of variables that are operands of products. Owned by the graph.
 //
-// Invariant: a run is given a copy only after the same run has filled it.
+// Invariant: a run uses a copy only after filling it in the same run.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ class RoundedVariables {
  public:
   // Whether no copies have been asked for since Release.
   bool empty() const { return copies_.empty(); }
-  // Makes room for copies of so many variables; Reserve then allocates that of one.
+  // Makes room for the copies' entries; Reserve then allocates a variable's copy.
   void Resize(size_t variables) { copies_.resize(variables); }
   absl::Status Reserve(Ops& ops, size_t variable, int64_t floats) {
     if (Has(variable)) return absl::OkStatus();
@@ -32,18 +32,18 @@ class RoundedVariables {
 
   // A run begins: no copy is filled.
   void BeginRun() { filled_.assign(copies_.size(), nullptr); }
-  // Fills the variable's copy, if it has one, from these floats.
+  // Fills the variable's copy, if any, from these floats.
   void Fill(Ops& ops, size_t variable, int64_t floats, const float* from) {
     if (!Has(variable)) return;
     auto* const rounded = reinterpret_cast<uint16_t*>(copies_[variable].get());
     ops.Convert(floats, from, Tensor(rounded));
     filled_[variable] = rounded;
   }
-  // By variable: the copy that this run has filled, or null; empty if there are no copies.
+  // By variable: the copy filled in this run, or null; empty if there are no copies.
   const std::vector<const uint16_t*>& filled() const { return filled_; }
 
  private:
-  std::vector<DeviceArray> copies_;  // by variable; null: it has none
+  std::vector<DeviceArray> copies_;  // indexed by variable; null: no copy
   std::vector<const uint16_t*> filled_;
 };
 

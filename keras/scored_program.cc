@@ -62,13 +62,13 @@ class ScoredProgram : public GradientProgram {
   }
 
  private:
-  // An output of the program and what is measured of it; `metrics` count in the order of names_.
+  // Adds an output of the program with its measurements; metrics are in the order of names_.
   void AddHead(size_t output, const Batch& schema, Problems& problems);
   void AddMetric(const NamedSpec& spec, ModelHead& head, Problems& problems);
   bool Means(const NamedSpec& spec, size_t output) const;
   absl::Status CheckAllTargets(const Batch& batch) const;
-  // INVALID_ARGUMENT names a prediction that is no probability, and what is measured of it that
-  // needs one: a program that predicts logits would have wrong scores.
+  // INVALID_ARGUMENT names a prediction that is no probability, and the metric that needs one: a
+  // program predicting logits would get wrong scores.
   absl::Status CheckPredictions(const ModelHead& head, const Batch& batch,
                                 const Column& output) const;
   void CheckNames(Problems& problems) const;
@@ -79,7 +79,7 @@ class ScoredProgram : public GradientProgram {
   const std::unique_ptr<GradientProgram> program_;
   const std::vector<ProgramOutput> outputs_;
   std::vector<std::string> names_;
-  std::vector<ModelHead> heads_;  // one an output, in order
+  std::vector<ModelHead> heads_;  // one per output, in order
 };
 
 bool ScoredProgram::Means(const NamedSpec& spec, size_t output) const {

@@ -1,5 +1,5 @@
-// A program of the job's own that is evaluated here: the job's metrics, and its loss where the
-// program evaluates none itself, of the outputs that it predicts.
+// Evaluates a job's own program: computes the job's metrics, and the loss unless the program
+// evaluates its own, from the predicted outputs.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@
 
 namespace paracord {
 
-// INVALID_ARGUMENT has one line for each loss or metric that does not fit the program's outputs and
+// INVALID_ARGUMENT has a line for each loss or metric that does not fit the program's outputs and
 // the data's targets.
 absl::StatusOr<std::unique_ptr<GradientProgram>> MakeScoredProgram(
     const Job& job, const Batch& schema, std::unique_ptr<GradientProgram> program,

@@ -30,7 +30,7 @@ absl::StatusOr<size_t> FindLayer(std::span<const StageLayer> layers, const std::
       absl::StrCat("the model computes no layer \"", name, "\"", NearestHint(name, known)));
 }
 
-// Checks that what the layers share stays together.
+// Checks that layers with common weights are in the same stage.
 absl::Status CheckStages(std::span<const StageLayer> layers, std::span<const size_t> begins) {
   const auto stage_of = [&](size_t layer) {
     return std::ranges::upper_bound(begins, layer) - begins.begin();  // from 1 on
@@ -76,14 +76,14 @@ absl::StatusOr<std::vector<size_t>> CutByName(std::span<const StageLayer> layers
 std::vector<bool> Parted(std::span<const StageLayer> layers) {
   std::vector<bool> may(layers.size(), true);
   for (size_t i = 0; i < layers.size(); ++i) {
-    size_t together = layers[i].table ? 0 : i;  // the first layer that stays with this one
+    size_t together = layers[i].table ? 0 : i;  // the first layer inseparable from layer i
     for (const size_t shared : layers[i].shares) together = std::min(together, shared);
     for (size_t at = together + 1; at <= i; ++at) may[at] = false;
   }
   return may;
 }
 
-// The share of the model's multiply-adds and of its bytes that the layers before each have.
+// By layer: the previous layers' share of the model's multiply-adds plus their share of its bytes.
 std::vector<double> WeightsBefore(std::span<const StageLayer> layers) {
   double bytes = 0, multiply_adds = 0;
   for (const StageLayer& layer : layers) {
@@ -118,8 +118,8 @@ absl::StatusOr<std::vector<size_t>> CutStages(std::span<const StageLayer> layers
                               "the first stage, and calls of a layer with weights stay together: "
                               "give fewer"));
   }
-  // By number of stages and of the layers that they have: the least weight of the greatest stage,
-  // and where the last of them begins.
+  // By number of stages and number of layers: the smallest weight of the heaviest stage, and where
+  // the last stage begins.
   constexpr double kNever = std::numeric_limits<double>::infinity();
   const std::vector<double> before = WeightsBefore(layers);
   const size_t n = layers.size();

@@ -12,25 +12,25 @@
 
 namespace paracord {
 
-// A layer of a model, with the later calls of layers before it that no cut can part from it.
+// A layer of a model, including later calls of earlier layers that no cut can separate.
 struct StageLayer {
   std::string name;
-  int64_t bytes = 0;          // of its variables
-  int64_t multiply_adds = 0;  // of a training step over one example, forward and backward
-  size_t begin = 0;           // its first node in the graph; those of the layer after it end it
-  bool table = false;         // has rows that travel alone, which only the first stage has
-  std::vector<size_t> shares = {};  // layers before it whose weights it takes, too
+  int64_t bytes = 0;                // bytes of its variables
+  int64_t multiply_adds = 0;        // per example of a training step, forward and backward
+  size_t begin = 0;                 // first node in the graph; the next layer's first node ends it
+  bool table = false;               // rows travel alone: only in the first stage
+  std::vector<size_t> shares = {};  // earlier layers whose weights it uses, too
 };
 
-// Returns the layers with which stages begin, ascending, the first one at 0. A stage weighs its
-// share of the model's multiply-adds plus its share of the bytes, and a number of stages is cut
-// such that the heaviest stage is as light as possible. INVALID_ARGUMENT names the key and the
-// layers: of names that no layer has, of weights that two stages would share, of tables after the
-// first stage, and if there are fewer layers than stages.
+// Returns the first layer of each stage, ascending, beginning with 0. A stage weighs its share of
+// the model's multiply-adds plus its share of the bytes; a given number of stages is cut to make
+// the heaviest stage as light as possible. INVALID_ARGUMENT names the key and the layers: for
+// unknown names, weights used by two stages, tables after the first stage, and fewer layers than
+// stages.
 absl::StatusOr<std::vector<size_t>> CutStages(std::span<const StageLayer> layers,
                                               const StagesSpec& stages);
 
-// Returns a line for each stage: its layers, the bytes of its variables and its multiply-adds.
+// Returns a line for each stage: layers, bytes of variables, multiply-adds.
 std::string StagesText(std::span<const StageLayer> layers, std::span<const size_t> begins);
 
 }  // namespace paracord

@@ -49,7 +49,7 @@ void StageLinks::Report(size_t variable) {
 void StageLinks::End(const absl::Status& status) {
   MutexLock lock(mu_);
   ++ended_;
-  if (failed_.ok()) failed_ = status;  // stages that this error aborts end later
+  if (failed_.ok()) failed_ = status;  // later errors are consequences
   changed_.notify_all();
 }
 

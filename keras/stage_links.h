@@ -1,5 +1,5 @@
 // The queues between the threads of a pipeline's stages: values go to the next stage, gradients to
-// the one before, and finished gradients are reported to the thread that waits for the batch.
+// the previous, and finished gradients are reported to the thread waiting for the batch.
 // Thread-safe. Reset is called while no stage computes.
 #pragma once
 
@@ -34,17 +34,17 @@ class StageLinks {
   absl::StatusOr<StageTensors> ReceiveGradients(size_t stage) { return Receive(backward_, stage); }
   // The gradient of a variable is complete.
   void Report(size_t variable);
-  // The stage has nothing more to do. An error ends the waiting of all others.
+  // The stage is done. An error ends the waiting of all others.
   void End(const absl::Status& status);
 
-  // Called by the thread that waits for the stages: returns the next variable whose gradient is
-  // complete, or nullopt when all stages have ended, and at once after an error.
+  // Called by the thread waiting for the stages: returns the next variable with a complete
+  // gradient, or nullopt when all stages have ended, or at once after an error.
   std::optional<size_t> NextReported();
   // The first error, once all stages have ended.
   absl::Status status();
 
  private:
-  using Queues = std::vector<std::deque<StageTensors>>;  // one for each cut
+  using Queues = std::vector<std::deque<StageTensors>>;  // a queue for each cut
 
   absl::Status Send(Queues& queues, size_t cut, StageTensors tensors);
   absl::StatusOr<StageTensors> Receive(Queues& queues, size_t cut);

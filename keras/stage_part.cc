@@ -10,7 +10,7 @@
 namespace paracord {
 namespace {
 
-// Makes sure that nothing is in flight when a stage's run ends, in whatever way.
+// Waits at the end of a stage's run, however it ends, until nothing is in flight.
 class StageDevice {
  public:
   explicit StageDevice(Ops& ops) : ops_(ops) { ops_.Enter(); }
@@ -33,7 +33,7 @@ absl::Status StagePart::Bind(const StageRun& run, bool with_targets) {
   return program_->BindBatch(run.batch, with_targets);
 }
 
-// With `several`, the slices in flight have places of their own.
+// With `several`, every slice in flight has its own place.
 absl::StatusOr<GraphCall> StagePart::Prepare(const StageRun& run, const Slices& slices,
                                              int64_t slice, bool several) {
   const int64_t examples = run.batch.examples;
@@ -61,8 +61,8 @@ absl::StatusOr<GraphCall> StagePart::Forward(const StageRun& run, const Slices& 
   return call;
 }
 
-// A batch in several slices is divided by what all of them count. Where masks count, these are
-// known after all slices have gone forward, so the stages do that once before.
+// A batch in several slices is divided by the count over all slices. Counts of masks are known only
+// after a forward pass over all slices; the stages run an extra one before.
 absl::Status StagePart::FindDivisors(const StageRun& run, const Slices& slices, bool training) {
   if (slices.count() == 1) return absl::OkStatus();
   std::vector<double> divisors(program_->heads_.size(), 0);
@@ -81,7 +81,7 @@ absl::Status StagePart::FindDivisors(const StageRun& run, const Slices& slices, 
   return absl::OkStatus();
 }
 
-// The divisors of a batch in one slice, after its Forward.
+// The divisors of a batch in a single slice, after Forward.
 absl::Status StagePart::DivideOne(const StageRun& run, const GraphCall& call) {
   if (!divisors_.empty()) return absl::OkStatus();
   std::vector<double> divisors(program_->heads_.size(), 0);
@@ -170,8 +170,8 @@ absl::Status StagePart::Predict(const StageRun& run) {
   return absl::OkStatus();
 }
 
-// One device adds the losses of outputs first, then the penalties of activities in the order of the
-// model, and last the penalties of variables, in the order of its backward pass.
+// In the order of a single device: losses of outputs, penalties of activities in model order,
+// penalties of variables in the order of the backward pass.
 double StagePart::LossOf(std::span<const std::unique_ptr<StagePart>> stages, const Batch& batch) {
   double total = 0;
   for (size_t slice = 0; slice < stages[0]->losses_.size(); ++slice) {

@@ -1,10 +1,9 @@
-// A stage of a model that is computed in several: drives the graph of a KerasProgram through the
-// slices of a batch, and hands values and gradients to the stages beside it. The last stage
-// computes the losses and metrics of all outputs, also of outputs that an earlier stage computes.
-// On one device the gradient of a layer's output is a sum whose first term is that of the loss, and
-// the gradient has the same bits only if the stages add its terms in the same order. Owned by the
-// stage program. A run is on the stage's own thread; all other functions are called on the thread
-// of the stage program's caller while no run is under way.
+// A stage of a model cut into stages: drives the graph of a KerasProgram through the slices of a
+// batch, and exchanges values and gradients with the neighbouring stages. The last stage computes
+// the losses and metrics of all outputs, including outputs of earlier stages. On a single device
+// the gradient of a layer's output is a sum beginning with the loss's term; to get equal bits,
+// stages must add the terms in that order. Owned by the stage program. A run is on the stage's own
+// thread; all other functions are called by the stage program's caller while no run is under way.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +26,7 @@ struct StageRun {
 
 class StagePart {
  public:
-  // `program` was built as this stage of `stages`.
+  // `program` was built as stage `stage` of `stages`.
   StagePart(std::unique_ptr<KerasProgram> program, size_t stage, size_t stages, StageLinks& links)
       : program_(std::move(program)), stage_(stage), stages_(stages), links_(links) {}
 
@@ -37,12 +36,12 @@ class StagePart {
   absl::Status Train(const StageRun& run);
   // Computes the stage's part of an evaluation.
   absl::Status Evaluate(const StageRun& run);
-  // Computes the whole batch in one slice.
+  // Computes the whole batch in a single slice.
   absl::Status Predict(const StageRun& run);
 
-  // Returns the loss of the batch that the stages have trained on, with the bits of one device.
+  // Returns the loss of the trained batch, with the bits of a single device.
   static double LossOf(std::span<const std::unique_ptr<StagePart>> stages, const Batch& batch);
-  // Adds what the stages have found of the batch to `states`.
+  // Adds the stages' evaluation of the batch to `states`.
   static void AddEvaluation(std::span<const std::unique_ptr<StagePart>> stages, const Batch& batch,
                             std::vector<MetricState>& states);
   // Takes the outputs, of the last stage.
@@ -50,7 +49,7 @@ class StagePart {
 
  private:
   using Slices = KerasProgram::Slices;
-  // The parts of a slice's loss, each in the order in which one device adds it.
+  // The parts of a slice's loss, each in the order of a single device.
   struct SliceLoss {
     PendingSum heads, penalties, activities, written, unread;
   };
@@ -71,10 +70,10 @@ class StagePart {
   const std::unique_ptr<KerasProgram> program_;
   const size_t stage_, stages_;
   StageLinks& links_;
-  // State of one run.
-  std::vector<SliceLoss> losses_;        // by slice
-  std::vector<double> divisors_;         // by head, in the last stage; empty: not known yet
-  std::vector<PendingSum> head_losses_;  // by head, in inference
+  // State of a run.
+  std::vector<SliceLoss> losses_;        // indexed by slice
+  std::vector<double> divisors_;         // indexed by head, in the last stage; empty: unknown yet
+  std::vector<PendingSum> head_losses_;  // indexed by head; for inference
   std::vector<MetricState> measured_;
   std::vector<Column> outputs_;
 };

@@ -87,8 +87,7 @@ class StageProgram : public GradientProgram {
 
  private:
   KerasProgram& first() const { return parts_[0]->program(); }
-  // Runs all stages, each on its thread, and returns when all have ended. The error is the first of
-  // a stage.
+  // Runs all stages, each on its thread, and returns when all have ended, with the first error.
   absl::Status RunStages(const std::function<absl::Status(StagePart&)>& run) {
     links_.Reset();
     for (size_t i = 0; i < parts_.size(); ++i) {
@@ -102,7 +101,7 @@ class StageProgram : public GradientProgram {
   StageLinks links_;
   std::vector<std::unique_ptr<StagePart>> parts_;
   std::function<void(size_t)> there_;
-  std::vector<std::unique_ptr<WorkThread>> threads_;  // end before what they use
+  std::vector<std::unique_ptr<WorkThread>> threads_;  // destroyed before their tasks' data
 };
 
 }  // namespace

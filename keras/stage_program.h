@@ -1,8 +1,7 @@
-// A model in stages of neighbouring layers, each computed by a device and a thread of its own:
-// model parallelism. The micro-batches that fill the pipeline are the slices of `accumulate`, and
-// loss, metrics and gradients have the bits of the same job on one device. Used by one thread at a
-// time, which waits for the stages and reports gradients (OnGradient); an error of one stage ends
-// the others.
+// Model parallelism: a model in stages of neighbouring layers, each with a device and a thread. The
+// slices of `accumulate` are the micro-batches that fill the pipeline, and loss, metrics and
+// gradients have the bits of the job on a single device. Used by one thread at a time, which waits
+// for the stages and reports gradients (OnGradient); an error of a stage ends the others.
 #pragma once
 
 #include <memory>
@@ -17,14 +16,14 @@ namespace paracord {
 
 class KerasProgram;
 
-// Builds the job's model like BuildKerasProgram, the stages that its key `stages` says on a device
-// each, in this order. INVALID_ARGUMENT also if there are more or fewer devices; UNIMPLEMENTED if
-// the memory of one is not the host's.
+// Builds the job's model with the stages of its key `stages`, a device for each, in order.
+// INVALID_ARGUMENT also for another number of devices; UNIMPLEMENTED if a device's memory is not
+// the host's.
 absl::StatusOr<std::unique_ptr<GradientProgram>> BuildStages(
     const Job& job, const Batch& schema, std::vector<std::unique_ptr<Ops>> devices);
 
-// Joins programs that were built as the stages of one model (build.cc), in their order.
-// RESOURCE_EXHAUSTED if the system has no thread for one.
+// Joins programs built as the stages of a model (build.cc), in order. RESOURCE_EXHAUSTED if the
+// system gives no thread.
 absl::StatusOr<std::unique_ptr<GradientProgram>> MakeStageProgram(
     std::vector<std::unique_ptr<KerasProgram>> stages);
 

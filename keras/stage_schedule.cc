@@ -5,7 +5,7 @@
 namespace paracord {
 
 std::vector<StageStep> ScheduleOfStage(size_t stages, size_t stage, size_t micro_batches) {
-  // The stages after this one take so many micro-batches before the first comes back.
+  // Later stages take this many micro-batches before the first comes back.
   const size_t ahead = std::min(stages - stage - 1, micro_batches);
   std::vector<StageStep> steps;
   for (size_t i = 0; i < micro_batches + ahead; ++i) {

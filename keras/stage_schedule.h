@@ -15,13 +15,13 @@ struct StageStep {
   bool operator==(const StageStep&) const = default;
 };
 
-// Returns the steps of a stage, from 0 on. Every micro-batch goes forward once and then backward
-// once, each time in the order of the micro-batches. So sums over micro-batches have one order,
-// whatever the number of stages.
+// Returns the steps of a stage, counted from 0. Every micro-batch goes forward once and later
+// backward once, each time in order. Hence sums over micro-batches have a fixed order for any
+// number of stages.
 std::vector<StageStep> ScheduleOfStage(size_t stages, size_t stage, size_t micro_batches);
 
-// Returns the most micro-batches whose values a stage holds at a time: those that have gone forward
-// there and not yet backward. Of ScheduleOfStage these are at most `stages` - `stage`.
+// Returns the most micro-batches held by a stage at a time: forward done, backward pending. For
+// ScheduleOfStage at most `stages` - `stage`.
 size_t HeldAtMost(std::span<const StageStep> steps);
 
 }  // namespace paracord

@@ -45,12 +45,12 @@ TableIds::TableIds(const Graph& graph, std::vector<size_t> columns, int64_t batc
 TableIds::Reader TableIds::ReaderOf(const Graph::IdReader& reader) const {
   Reader made{.input = reader.input};
   if (reader.weights.has_value()) made.weights = columns_[*reader.weights];
-  // Only a mask of the ids themselves hides no other id than 0.
+  // Only a mask of the ids themselves hides the id 0 and nothing else.
   made.hides_zero = reader.mask.has_value() && columns_[*reader.mask] == columns_[reader.input];
   return made;
 }
 
-// Says of each id whether some reader has a use for it; empty: all have.
+// Marks each id used by some reader; empty: all are used.
 std::vector<char> TableIds::UsedIds(const Batch& batch, const Group& group,
                                     std::span<const uint64_t> ids) const {
   const auto takes_all = [](const Reader& reader) {
@@ -77,7 +77,7 @@ std::vector<char> TableIds::UsedIds(const Batch& batch, const Group& group,
   return used;
 }
 
-// One input's after the other's.
+// Concatenates the ids of the group's inputs.
 absl::Status TableIds::ReadIds(const Batch& batch, const Group& group,
                                std::vector<uint64_t>& ids) const {
   const IdSpace space{LayerOf(variables_[group.smallest]), group.shards == 0 ? group.rows : 0};

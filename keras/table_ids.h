@@ -1,5 +1,5 @@
-// The ids that a batch has for the tables of a model: which rows these are, and the number of each
-// id among them, as the graph takes it. Owned by the program, used by its thread.
+// A batch's ids for the tables of a model: the distinct rows, and each id's index among them,
+// encoded for the graph. Owned by the program, used by its thread.
 #pragma once
 
 #include <cstdint>
@@ -17,9 +17,9 @@
 namespace paracord {
 
 struct NumberedRows : TableRows {
-  // By input of the graph; empty for one that no table reads. Row 0 of these is given as 1/2 if its
-  // id is not 0, so that zero is the id 0 alone, which masks hide. -1 is an id of which no row is
-  // there, because no call that reads it has a use for it: its weight is 0, or a mask hides it.
+  // By input of the graph; empty for an input that no table reads. Row 0 is encoded as 1/2 unless
+  // its id is 0: zero then means only the id 0, which masks hide. -1 is an id without a row,
+  // because no reader uses it: its weight is 0, or a mask hides it.
   std::vector<std::vector<float>> numbers;
 };
 
@@ -30,7 +30,7 @@ class TableIds {
   TableIds(const Graph& graph, std::vector<size_t> columns, int64_t batch);
 
   bool any() const { return !groups_.empty(); }
-  // The most rows that a batch of training reads of the variable; 0 if it is no table.
+  // The most rows of the variable read by a training batch; 0 if the variable is no table.
   int64_t rows_max(size_t variable) const { return rows_max_[variable]; }
 
   absl::StatusOr<std::shared_ptr<const NumberedRows>> RowsOf(const Batch& batch) const;
@@ -46,13 +46,13 @@ class TableIds {
     std::optional<size_t> weights = {};  // the column
     bool hides_zero = false;
   };
-  // Tables that read the same inputs.
+  // Tables with equal inputs.
   struct Group {
     std::vector<size_t> inputs;
     std::vector<size_t> variables;
     size_t smallest = 0;  // the variable with the fewest rows
-    int64_t rows = 0;     // of that
-    uint64_t shards = 0;  // of growing tables; 0: of fixed ones
+    int64_t rows = 0;     // rows of the smallest
+    uint64_t shards = 0;  // for growing tables; 0: fixed ones
     std::vector<Reader> readers = {};
   };
   Reader ReaderOf(const Graph::IdReader& reader) const;
@@ -63,7 +63,7 @@ class TableIds {
   const std::vector<size_t> columns_;
   std::vector<VariableSpec> variables_;
   std::vector<Group> groups_;
-  std::vector<int64_t> rows_max_;  // by variable
+  std::vector<int64_t> rows_max_;  // indexed by variable
 };
 
 }  // namespace paracord

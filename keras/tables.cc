@@ -15,7 +15,7 @@
 namespace paracord {
 namespace {
 
-constexpr uint64_t kAutoBytes = uint64_t{1} << 20;  // a smaller one may as well move whole
+constexpr uint64_t kAutoBytes = uint64_t{1} << 20;  // a smaller table may as well move whole
 
 bool IsEmbedding(const LayerSpec& layer) { return LooksUpIds(layer) && !layer.unusable; }
 
@@ -39,7 +39,7 @@ bool Trains(const ModelSpec& model, const LayerSpec& layer) {
   return !model.frozen && (trainable == layer.config.end() || *trainable != false);
 }
 
-// Whether its ids are known before anything is computed.
+// Whether the layer's ids are known before any computation.
 bool ReadsInputs(const ModelSpec& model, size_t layer) {
   bool called = false;
   for (const NodeSpec& node : model.nodes) {
@@ -52,7 +52,7 @@ bool ReadsInputs(const ModelSpec& model, size_t layer) {
   return called;
 }
 
-// Why the rows of a batch alone cannot stand for the whole gradient; empty: they can.
+// Why the rows of a batch do not determine the whole gradient; empty: they do.
 std::string WhyNotExact(const NamedSpec& optimizer, const LayerSpec& layer) {
   if (Says(layer, "embeddings_regularizer")) return "its regularizer acts on every row";
   if (Says(layer, "embeddings_constraint")) return "its constraint acts on every row";
@@ -63,7 +63,7 @@ std::string Lazily(const std::string& name) {
   return absl::StrCat(R"("tables": {")", name, R"(": {"update": "lazy"}})");
 }
 
-// Says why a table that the job names cannot be had; "" if it can.
+// The reason why a layer named by the job cannot be a table; "" if it can.
 std::string WhyNot(const Job& job, const ModelSpec& model, size_t index,
                    const TablesSpec::Table& wanted) {
   const LayerSpec& layer = model.layers[index];
@@ -158,7 +158,7 @@ std::vector<std::string> TableNotes(const Job& job) {
   std::vector<std::string> notes;
   absl::StatusOr<ModelSpec> model = ReadKerasModel(job.model);
   if (!model.ok() || !model->problems.empty()) return notes;
-  Problems problems;  // said by who builds the model
+  Problems problems;  // reported by the builder of the model
   Preprocessor::TakeOut(*model, nullptr, problems);
   ChooseTables(job, *model, problems, &notes);
   return notes;

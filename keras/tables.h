@@ -1,5 +1,5 @@
-// Chooses the Embeddings of a model that are tables: variables of which only those rows travel that
-// a batch reads. Pure.
+// Chooses the Embeddings of a model that become tables: variables of which only the rows read by a
+// batch travel. Pure.
 #pragma once
 
 #include <map>
@@ -15,19 +15,18 @@ namespace paracord {
 
 struct ChosenTable {
   TableSpec spec;
-  uint64_t shards = 0;  // of a growing table
+  uint64_t shards = 0;  // for a growing table
 };
 // By the index of the layer in the model.
 using TableLayers = std::map<size_t, ChosenTable>;
 
-// Chooses as the job's `tables` say, in a model whose preprocessing layers have been taken out
-// (nodes that are marked as unknown count as inputs). Problems name the key. `notes` gets a line
-// for each growing table, and each Embedding that moves whole where `auto` would rather move its
-// rows.
+// Chooses according to the job's `tables`, in a model without its preprocessing layers (nodes
+// marked as unknown count as inputs). Problems name the key. `notes` gets a line for each growing
+// table, and for each Embedding that moves whole although `auto` prefers rows.
 TableLayers ChooseTables(const Job& job, const ModelSpec& model, Problems& problems,
                          std::vector<std::string>* notes = nullptr);
 
-// The notes for a job, for people; none if its model cannot be read.
+// The notes for a job, for people; none if its model is unreadable.
 std::vector<std::string> TableNotes(const Job& job);
 
 }  // namespace paracord

@@ -1,5 +1,4 @@
-// Activations that need more than one element or one row: glu, PReLU, and a Softmax that may be
-// called with a mask.
+// Activations across elements or rows: glu, PReLU, and a Softmax that may be called with a mask.
 #include <limits>
 
 #include "absl/strings/str_cat.h"
@@ -64,8 +63,7 @@ class GluLayer : public Layer {
   };
 };
 
-// Computes max(x, 0) + alpha min(x, 0), with one alpha for each element, or one for all along
-// shared axes.
+// Computes max(x, 0) + alpha min(x, 0), with an alpha for each element, or shared along some axes.
 class PReluLayer : public Layer {
  public:
   explicit PReluLayer(LayerConfig& config)
@@ -170,8 +168,8 @@ class SoftmaxLayer : public Layer {
       return absl::InvalidArgumentError(
           absl::StrCat("key \"axis\": an input of ", ShapeName(x), " has not ", axes_, " axes"));
     }
-    // Keras aligns the last axes, batch included: a mask of fewer axes would have its batch where
-    // the input has something else.
+    // Keras aligns the last axes, batch included: the batch of a mask with fewer axes would meet
+    // another axis of the input.
     bool fits = mask.empty() || mask.size() == x.size();
     for (size_t i = 0; fits && i < mask.size(); ++i) fits = mask[i] == 1 || mask[i] == x[i];
     if (fits) return x;
@@ -230,7 +228,7 @@ std::unique_ptr<Layer> MakePRelu(LayerConfig& config) {
   return std::make_unique<PReluLayer>(config);
 }
 std::unique_ptr<Layer> MakeSoftmax(LayerConfig& config) {
-  // Other axes have been moved to the end (axis_order.cc).
+  // Axes elsewhere were moved to the end (axis_order.cc).
   const std::vector<int64_t> axes =
       config.Value("axis") != nullptr && config.Value("axis")->is_array()
           ? config.Integers("axis")

@@ -1,4 +1,4 @@
-// Layers that models of keras.applications define themselves.
+// Layers defined inside models of keras.applications.
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "keras/layers/layers.h"

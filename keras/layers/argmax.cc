@@ -1,5 +1,5 @@
-// argmax(x, axis) and argmin(x, axis): the place along an axis of the largest or smallest element,
-// of equal ones the first.
+// argmax(x, axis) and argmin(x, axis): the index along an axis of the largest or smallest element;
+// among equals the first.
 #include <numeric>
 #include <utility>
 #include <vector>
@@ -11,8 +11,8 @@
 namespace paracord {
 namespace {
 
-// The places are numbered from `count` down to 1, so that the first of equal elements has the
-// largest number.
+// Indices are numbered from `count` down to 1, to give the first of equal elements the largest
+// number.
 class ArgExtremeKernel : public Kernel {
  public:
   // `along` walks over x and the numbers of the places.

@@ -1,5 +1,5 @@
-// Operations on tensors that move elements: Swapaxes, Moveaxis, Flip, Tile, Repeat, Pad, Split,
-// Unstack and Take.
+// Operations that move elements: Swapaxes, Moveaxis, Flip, Tile, Repeat, Pad, Split, Unstack and
+// Take.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -30,7 +30,7 @@ class PlannedLayer : public CopyLayer {
   const Planner planner_;
 };
 
-// Reads the axes of a key that must have some.
+// Reads the axes of a required, non-empty key.
 std::vector<int64_t> RequiredAxes(LayerConfig& config, const char* key) {
   const json* value = config.Value(key);
   if (value == nullptr) {
@@ -124,10 +124,10 @@ absl::StatusOr<Plan> Pad(const Shape& input, const PadAround& given, float filli
   return plan;
 }
 
-// Cuts an axis into parts, each of which is an output.
+// Cuts an axis into parts, each an output.
 class SplitLayer : public Layer {
  public:
-  // Returns the sizes that an axis of this size is cut into.
+  // Returns the sizes of the parts of an axis of this size.
   using Cut = std::function<absl::StatusOr<std::vector<int64_t>>(int64_t size)>;
   // With `drop`, parts of size 1 lose the axis.
   SplitLayer(LayerConfig& config, int64_t axis, Cut cut, bool drop)
@@ -178,7 +178,7 @@ class SplitLayer : public Layer {
   const int64_t axis_;
   const Cut cut_;
   const bool drop_;
-  std::vector<Shape> parts_;  // of the last call
+  std::vector<Shape> parts_;  // shapes of the last call's outputs
 };
 
 // Selects elements along an axis by constant indices from the model file.
@@ -196,7 +196,7 @@ class TakeLayer : public Layer {
       config.Fail("args", "must be a tensor, and indices that are numbers");
       return;
     }
-    if (LayerConfig::IsTensor(args[1])) return;  // Keeps will get them
+    if (LayerConfig::IsTensor(args[1])) return;  // Keeps receives constant indices
     indices_ = ReadNumberArray(args[1]);
     if (!indices_.has_value()) config.Fail("args", "the indices must be whole numbers");
   }
@@ -232,7 +232,7 @@ class TakeLayer : public Layer {
   }
 
  private:
-  // The axis is moved to the front, so that its elements are the rows of a table.
+  // Moves the axis to the front, to make its elements the rows of a table.
   class TakeKernel : public Kernel {
    public:
     TakeKernel(Ops& ops, const AxisSpan& span, int64_t count, DeviceArray ids, DeviceArray table,
@@ -273,7 +273,7 @@ class TakeLayer : public Layer {
     const DeviceArray ids_, table_, taken_;
   };
 
-  // The indices along an axis of this input, counted from its begin.
+  // The indices along an axis of the input, made non-negative.
   absl::StatusOr<std::vector<float>> IdsFor(const Shape& input, size_t axis) const {
     const auto size = static_cast<float>(input[axis]);
     std::vector<float> ids;
@@ -421,7 +421,7 @@ std::unique_ptr<Layer> MakeSplit(LayerConfig& config) {
     const std::vector<int64_t> given = config.Integers(key);
     const auto cut = [keras2, given](int64_t size) -> absl::StatusOr<std::vector<int64_t>> {
       std::vector<int64_t> sizes = given;
-      if (keras2) {  // one size may be open
+      if (keras2) {  // a size may be open
         const int64_t known = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
         const auto open = std::find(sizes.begin(), sizes.end(), -1);
         if (open != sizes.end()) *open = size - known - 1;

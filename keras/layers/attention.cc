@@ -1,4 +1,4 @@
-// MultiHeadAttention: reads its config and its call, declares its variables, shapes and masks.
+// MultiHeadAttention: reads config and call, declares variables, shapes and masks.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -34,7 +34,7 @@ class AttentionLayer : public Layer {
       }
     }
     if (const nlohmann::json* axes = config.Value("attention_axes")) {
-      axes_ = AxesOf(*axes).size();  // the last ones (axis_order.cc)
+      axes_ = AxesOf(*axes).size();  // the last axes (axis_order.cc)
       if (axes_ == 0) config.Fail("attention_axes", "must be axes");
     }
     const bool robust = config.Flag("softmax_robust_masking", false);
@@ -58,8 +58,8 @@ class AttentionLayer : public Layer {
     if (keras2_) return {"attention_mask"};
     return {"query_mask", "value_mask", "key_mask", "attention_mask"};
   }
-  // Keras 3 removes them. Inputs that a mixed policy casts are copies, so that the model's own keep
-  // theirs.
+  // Keras 3 removes masks from the inputs. Under a mixed policy Keras casts, and strips only the
+  // copies.
   bool removes_masks() const override { return !keras2_ && operands() == Operands::kFloat32; }
   std::vector<Shape> parts() const override {
     if (!plan_.return_scores) return {};
@@ -123,7 +123,7 @@ class AttentionLayer : public Layer {
     return output_shape_.empty() ? Shape{inputs[0].back()} : output_shape_;
   }
 
-  // The number of step axes, the last ones, that attend to each other; the others count as batch.
+  // The number of attending axes, the last before the features; further axes count as batch.
   size_t AxesIn(const Shape& input) const { return axes_ == 0 ? input.size() - 1 : axes_; }
 
   absl::StatusOr<AttentionPlan> PlanFor(std::span<const Shape> inputs, int64_t batch) const {
@@ -204,9 +204,9 @@ class AttentionLayer : public Layer {
   }
 
   const Initializer kernel_initializer_, bias_initializer_;
-  size_t axes_ = 0;     // axes that attend, the last ones before the features; 0: all
+  size_t axes_ = 0;     // attending axes, the last before the features; 0: all
   Shape output_shape_;  // empty: the query's width
-  AttentionPlan plan_;  // what does not depend on the inputs
+  AttentionPlan plan_;  // the part independent of the inputs
   Shape output_, scores_;
 };
 

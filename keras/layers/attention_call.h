@@ -1,4 +1,4 @@
-// The arguments that calls of all Keras attention layers share, besides tensors.
+// The arguments, besides tensors, common to calls of all Keras attention layers.
 #pragma once
 
 #include "keras/layers/layer_config.h"

@@ -32,9 +32,9 @@ class Projection {
     forward_->Run(x, kernel, bias, flat);
     ops_->Copy(to_heads_, false, flat, heads_.get());
   }
-  // The result of Forward; after that, the place where its gradient is put.
+  // The result of Forward, later overwritten by its gradient.
   float* heads() { return heads_.get(); }
-  // Writes the gradients that are not null. `flat` is scratch memory.
+  // Writes all gradients except null ones. `flat` is scratch memory.
   void Backward(const float* x, ConstTensor kernel, float* d_kernel, float* d_bias, float* dx,
                 float* flat) {
     ops_->Copy({to_heads_.dims, to_heads_.y, {}, to_heads_.a}, false, heads_.get(), flat);
@@ -108,8 +108,8 @@ class AttentionKernel : public Kernel {
   bool drew_ = false;                        // random numbers were drawn in the last forward pass
   DeviceArray weighted_;                     // (batch * queries, heads * value_width)
   DeviceArray flat_;                         // scratch
-  DeviceArray own_output_;                   // used if the scores are returned beside it
-  DeviceArray shared_;                       // the gradient of a value that is also the key
+  DeviceArray own_output_;                   // used if the scores are returned, too
+  DeviceArray shared_;                       // gradient of a value that serves as key
 };
 
 absl::Status AttentionKernel::Prepare() {

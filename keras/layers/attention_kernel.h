@@ -1,7 +1,7 @@
 // The kernel of multi-head attention: projections of query, key and value, scores, softmax,
 // weighted values, and their projection. Between the projections tensors lie head by head (batch,
-// heads, steps, width), so that scores and values are one batched matmul each. Made by the layer
-// (attention.cc) for a batch size, owned by the graph as every Kernel.
+// heads, steps, width): scores and values are then one batched matmul each. Made by the layer
+// (attention.cc) for a batch size, owned by the graph like every Kernel.
 #pragma once
 
 #include <memory>
@@ -27,7 +27,7 @@ struct AttentionPlan {
   int64_t scores() const { return heads * queries * keys; }  // of one sequence
 };
 
-// A mask among the inputs, (batch of its own, queries, keys) with size 1 where it is broadcast.
+// A mask among the inputs, (batch of its own, queries, keys), size 1 on broadcast axes.
 struct AttentionMask {
   size_t input = 0;
   int64_t queries = 1, keys = 1;
@@ -35,8 +35,8 @@ struct AttentionMask {
 
 // Inputs: query (batch, queries, width), value and perhaps key (batch, keys, width), then masks.
 // Parameters: kernel and, with `bias`, bias of query, key, value and output. An example of the
-// output is (inner, queries, out), followed by the scores (inner, heads, queries, keys) if they are
-// returned.
+// output is (inner, queries, out), followed by the scores (inner, heads, queries, keys) if
+// requested.
 absl::StatusOr<std::unique_ptr<Kernel>> MakeAttentionKernel(Ops& ops, const AttentionPlan& plan,
                                                             std::vector<AttentionMask> masks);
 

@@ -1,6 +1,6 @@
-// Layers along other axes than the last: channels_first, and normalisation, softmax and attention
-// along any axis. The inner layer works along the last axes; its inputs are copied into that order
-// and its output back.
+// Layers along axes other than the last: channels_first, and normalisation, softmax and attention
+// along any axis. The inner layer works along the last axes; inputs are copied to the inner layer's
+// order, and the output back.
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -25,7 +25,7 @@ Shape Moved(const Shape& shape, const AxisOrder& order) {
   return moved;
 }
 
-// The shape whose permutation is `moved`; unchanged if the numbers of axes differ.
+// The inverse permutation of `moved`; unchanged if the numbers of axes differ.
 Shape MovedBack(const Shape& moved, const AxisOrder& order) {
   Shape shape = moved;
   for (size_t i = 0; i < order.size() && moved.size() == order.size(); ++i) {
@@ -34,7 +34,7 @@ Shape MovedBack(const Shape& moved, const AxisOrder& order) {
   return shape;
 }
 
-// Walks from a tensor of `shape` into its permuted order.
+// Walks from a tensor of `shape` into the permuted order.
 Walk WalkTo(int64_t batch, const Shape& shape, const AxisOrder& order) {
   const std::vector<int64_t> steps = RowMajor(WithBatch(batch, shape));
   Walk walk;
@@ -54,7 +54,7 @@ class MovedKernel : public Kernel {
     Walk walk;
     DeviceArray moved, d_moved;
   };
-  // `inner` is null if only the order changes. Inputs that are not permuted have no memory.
+  // `inner` is null if only the order changes. Unpermuted inputs have no memory.
   MovedKernel(Ops& ops, std::unique_ptr<Kernel> inner, std::vector<Reordered> inputs,
               Reordered output)
       : ops_(ops),
@@ -167,7 +167,7 @@ class MovedLayer : public Layer {
     const bool view = inner_->is_view();
     if (InOrder(order) && !view) return inner_->MakeKernelOf(form, ops, batch, moved);
     std::vector<MovedKernel::Reordered> tensors(inputs.size());
-    // Masks and statistics, which follow the data, have no gradient.
+    // Masks and statistics, behind the data, have no gradient.
     const size_t data = inner_->takes_masks() ? inputs.size() / 2 : 1;
     for (size_t i = 0; i < inputs.size(); ++i) {
       if (moved[i].size() != order.size()) continue;
@@ -198,7 +198,7 @@ class MovedLayer : public Layer {
   absl::StatusOr<AxisOrder> OrderFor(const Shape& input) const {
     const size_t rank = input.size();
     std::vector<bool> last(rank, false);
-    // The variables of these layers have their axes in the order given.
+    // The variables of these layers have their axes in the given order.
     const bool ordered = class_name() == "LayerNormalization" || class_name() == "Normalization";
     int64_t before = 0;
     if (axes_.empty() && rank > 0) last[0] = true;
@@ -223,14 +223,14 @@ class MovedLayer : public Layer {
     return order;
   }
 
-  // BatchNormalization's mask covers all axes but the last; that one is added with size 1.
+  // Adds the last axis, of size 1, to BatchNormalization's mask, which covers all others.
   Shape WholeMask(Shape mask, const AxisOrder& order) const {
     const bool lacks = !mask.empty() && mask.size() + 1 == order.size();
     if (lacks && class_name() == "BatchNormalization" && !InOrder(order)) mask.push_back(1);
     return mask;
   }
 
-  // The shapes that the inner layer gets; a mask of steps is not permuted.
+  // The shapes of the inner layer's inputs; a mask of steps is not permuted.
   absl::StatusOr<std::vector<Shape>> InputsFor(std::span<const Shape> inputs,
                                                const AxisOrder& order) const {
     std::vector<Shape> moved;
@@ -248,16 +248,16 @@ class MovedLayer : public Layer {
   const std::unique_ptr<Layer> inner_;
   const char* const key_;
   const std::vector<int64_t> axes_;
-  bool in_order_ = true;            // in all calls so far
-  std::map<Shape, Shape> outputs_;  // of the inner layer, by its input's shape
+  bool in_order_ = true;            // true of all calls so far
+  std::map<Shape, Shape> outputs_;  // the inner layer's, by input shape
 };
 
-// Makes the layer with the keys of one that works along the last axes.
+// Makes the layer with the keys of a layer along the last axes.
 absl::StatusOr<std::unique_ptr<Layer>> MakeAlong(const LayerConfig& config, const char* key,
                                                  json last, std::vector<int64_t> axes) {
   json values = config.values();
   values[key] = std::move(last);
-  // Keras 2 has a fused kernel for these axes of an image only, which NormLayer imitates.
+  // Keras 2's fused kernel, imitated by NormLayer, covers only these axes of an image.
   const bool by_row = axes == std::vector<int64_t>{2} || axes == std::vector<int64_t>{-2};
   if (by_row && config.class_name() == "BatchNormalization") values["fused"] = false;
   LayerConfig moved(config.class_name(), config.name(), values, config.keras2());
@@ -266,7 +266,7 @@ absl::StatusOr<std::unique_ptr<Layer>> MakeAlong(const LayerConfig& config, cons
   return std::make_unique<MovedLayer>(config, std::move(inner), key, std::move(axes));
 }
 
-// RMSNormalization is missing: its scale has no meaning along other axes, not even in Keras.
+// Without RMSNormalization: a scale along other axes has no meaning, even in Keras.
 constexpr std::string_view kAlongAxes[] = {
     "BatchNormalization", "GroupNormalization", "LayerNormalization", "Normalization", "Softmax",
     "UnitNormalization",
@@ -287,7 +287,7 @@ absl::StatusOr<std::unique_ptr<Layer>> MakeAttentionAlong(const LayerConfig& con
     wanted.push_back(-1 - static_cast<int64_t>(i));
     last.push_back(wanted.back() - heads);
   }
-  // Also if there are none: the layer reports what is wrong with the key.
+  // Also without axes: the layer reports the error of the key.
   if (axes == wanted) return nullptr;
   axes.push_back(-1);
   return MakeAlong(config, "attention_axes", std::move(last), std::move(axes));
@@ -313,7 +313,7 @@ absl::StatusOr<std::unique_ptr<Layer>> MakeMoved(const LayerConfig& config) {
     return nullptr;
   }
   std::vector<int64_t> axes = AxesOf(*axis);
-  std::sort(axes.begin(), axes.end());  // as Keras does
+  std::sort(axes.begin(), axes.end());  // sorted as in Keras
   json last = json::array();
   for (size_t i = axes.size(); i > 0; --i) last.push_back(-static_cast<int64_t>(i));
   if (axes.empty() || last == axes) return nullptr;

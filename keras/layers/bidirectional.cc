@@ -17,13 +17,13 @@ using nlohmann::json;
 
 enum class Merge { kConcat, kSum, kAverage, kProduct, kNone };
 
-// The sizes of both directions' outputs, and of the merged output, for one example.
+// The sizes, per example, of both directions' outputs and of the merged output.
 struct Directions {
   Merge merge = Merge::kConcat;
   bool sequences = false;
   int64_t batch = 0, steps = 1, units = 0;
-  int64_t states = 0;  // floats of the states that one direction returns
-  size_t given = 0;    // number of first states of one direction
+  int64_t states = 0;  // floats of a direction's returned states
+  size_t given = 0;    // number of a direction's first states
 
   int64_t own() const { return steps * units; }
   int64_t inner() const { return own() + states; }
@@ -93,7 +93,7 @@ class BidirectionalKernel : public Kernel {
   int64_t StatesAt(size_t direction) const {
     return d_.merged() + static_cast<int64_t>(direction) * d_.states;
   }
-  // What belongs to the variables of one direction.
+  // The entries of a direction's variables.
   template <class Of>
   std::span<Of> Own(std::span<Of> all, size_t direction) const {
     return direction == 0 ? all.first(forward_) : all.subspan(forward_);
@@ -108,7 +108,7 @@ class BidirectionalKernel : public Kernel {
     own.resize(2 * (1 + d_.given), nullptr);
     return own;
   }
-  // The strides of a direction's output as it was computed; the second direction is read backwards.
+  // The strides of a direction's computed output; the second direction is read backwards.
   std::vector<int64_t> InnerSteps(size_t direction) const {
     return {d_.inner(), direction == 1 ? -d_.units : d_.units, 1};
   }
@@ -203,7 +203,7 @@ class BidirectionalLayer : public Layer {
     one_kind_ = KerasClass(forward) == KerasClass(backward);
     states_ = state ? states(forward) : 0;
     for (json* spec : {&forward, &backward}) {
-      (*spec)["config"]["zero_output_for_mask"] = sequences_;  // as Keras enforces
+      (*spec)["config"]["zero_output_for_mask"] = sequences_;  // enforced by Keras
       const bool same =
           ((*spec)["config"].value("return_sequences", json(false)) == true) == sequences_ &&
           ((*spec)["config"].value("return_state", json(false)) == true) == state;
@@ -215,7 +215,7 @@ class BidirectionalLayer : public Layer {
       }
     }
     inner_[0] = MakeInner(config, "layer", absl::StrCat(config.name(), "/forward_", name), forward);
-    // Keras 3 prefixes both names, but keeps the name of a backward layer that was given.
+    // Keras 3 prefixes both names, but keeps the name of an explicit backward layer.
     const std::string prefix = own_backward && !config.keras2() ? "/" : "/backward_";
     inner_[1] = MakeInner(config, "backward_layer",
                           absl::StrCat(config.name(), prefix, NameIn(backward)), backward);
@@ -228,7 +228,7 @@ class BidirectionalLayer : public Layer {
   bool masks_come_along(size_t inputs) const override {
     return inner_[0]->masks_come_along(inputs);
   }
-  // First states are given to both directions alike, which layers of two kinds cannot take.
+  // Both directions get the first states; layers of different kinds cannot share them.
   size_t most_inputs() const override { return one_kind_ ? 2 * inner_[0]->most_inputs() - 1 : 1; }
   absl::StatusOr<Shape> ConstantShape(size_t input, const Shape& constant,
                                       size_t rank) const override {
@@ -276,7 +276,7 @@ class BidirectionalLayer : public Layer {
   }
 
  private:
-  // The activity regularizers of both directions act on their halves of this layer's output.
+  // The activity regularizers of both directions act on their halves of the output.
   void AddActivities(LayerConfig& config) {
     const auto of = [](const Layer& layer) { return layer.activity().value_or(ActivityPenalty()); };
     const ActivityPenalty a = of(*inner_[0]), b = of(*inner_[1]), own = of(*this);
@@ -295,7 +295,7 @@ class BidirectionalLayer : public Layer {
     d.given = (inputs.size() / 2 - 1) / 2;
     return d;
   }
-  // The shapes of one direction's inputs.
+  // The shapes of a direction's inputs.
   static absl::StatusOr<std::vector<Shape>> InputsOf(std::span<const Shape> inputs) {
     const size_t count = inputs.size() / 2;
     if (count % 2 == 0) return absl::InvalidArgumentError("needs first states for both directions");
@@ -313,8 +313,8 @@ class BidirectionalLayer : public Layer {
   const bool freezes_;
   Merge merge_ = Merge::kConcat;
   bool sequences_ = false;
-  bool one_kind_ = true;  // both directions are of one class
-  int64_t states_ = 0;    // states that one direction returns
+  bool one_kind_ = true;  // both directions have equal classes
+  int64_t states_ = 0;    // number of a direction's returned states
   std::unique_ptr<Layer> inner_[2];
   Shape output_;
   int64_t units_ = 0;

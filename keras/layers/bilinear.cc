@@ -65,9 +65,9 @@ class Stretch {
   }
 
  private:
-  // Every output element lies between two input elements; those with the same offset form a phase.
-  // `aside` is the weight of the neighbour; `within`, `neighbours` and `edge` are where the
-  // elements with a neighbour, their neighbours, and the element without one begin.
+  // Every output element lies between two input elements; output elements with equal offsets form a
+  // phase. `aside` is the neighbour's weight; `within`, `neighbours` and `edge` are the offsets of
+  // the first element with a neighbour, of its neighbour, and of the element without a neighbour.
   struct Phase {
     float aside = 0;
     int64_t within = 0, neighbours = 0, edge = 0;
@@ -80,7 +80,7 @@ class Stretch {
     if (place > 0) phase.neighbours = inner_, phase.edge = (n_ - 1) * inner_;
     return phase;
   }
-  // Walks over `count` elements of the axis that are `times` apart in the output.
+  // Walks over `count` elements of the axis, `times` apart in the output.
   Walk Steps(int64_t count, int64_t times) const {
     return {{outer_, count, inner_},
             {n_ * inner_, inner_, 1},
@@ -117,7 +117,7 @@ class BilinearKernel : public Kernel {
 
  private:
   Stretch rows_, columns_;
-  const DeviceArray between_;  // (batch, stretched rows, columns, channels), or its gradient
+  const DeviceArray between_;  // (batch, stretched rows, columns, channels), or the gradient
   const DeviceArray scratch_;
 };
 

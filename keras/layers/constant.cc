@@ -1,4 +1,4 @@
-// Constants: numbers that the model file has in place of a tensor.
+// Constants: numbers of the model file in place of a tensor.
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "keras/layers/layers.h"

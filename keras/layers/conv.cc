@@ -96,7 +96,7 @@ class ConvLayer : public Layer {
     const bool whole = kind == Kind::kWhole;
     if (!whole && groups_ != 1) config.Fail("groups", "must be 1");
     if (filters_ % groups_ != 0) config.Fail("groups", "must divide filters");
-    // Keras writes these keys for every convolution, though only some have a meaning.
+    // Keras writes these keys for every convolution, meaningful or not.
     for (const char* key : {"rank", "kernel_initializer", "filters", "kernel_regularizer"}) {
       config.Ignore(key);
     }
@@ -178,7 +178,7 @@ class ConvLayer : public Layer {
   }
 
  private:
-  // The convolution, or the depthwise part of a separable one.
+  // The convolution, or a separable convolution's depthwise part.
   ConvShape First(const KernelForm& form, int64_t batch, const Shape& input,
                   const Window::Axes& axes) const {
     const int64_t channels = input.back();

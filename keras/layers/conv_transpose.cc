@@ -1,5 +1,5 @@
-// Transposed convolutions over steps and images. Their forward pass is a convolution's gradient of
-// the input.
+// Transposed convolutions over steps and images. Their forward pass is a convolution's input
+// gradient.
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "keras/layers/layers.h"
@@ -10,7 +10,7 @@ namespace {
 
 class ConvTransposeKernel : public Kernel {
  public:
-  // `shape` is the convolution's; its input is the output here.
+  // `shape` is the convolution's; the convolution's input is our output.
   ConvTransposeKernel(Ops& ops, const ConvShape& shape, std::unique_ptr<Conv2D> conv, bool bias)
       : ops_(ops),
         conv_(std::move(conv)),

@@ -1,5 +1,5 @@
 // Layers that only move elements: each input is copied along a walk (Walk in ops.h) into the
-// output, and its gradient along the reversed walk. Owned and used as every Layer and Kernel.
+// output, and the gradient along the reversed walk. Owned and used like every Layer and Kernel.
 #pragma once
 
 #include <memory>
@@ -13,18 +13,18 @@
 
 namespace paracord {
 
-// The copy of one input. Offsets `from` and `to` are in elements.
+// The copy of an input. Offsets `from` and `to` are in elements.
 struct Way {
   Walk walk;
   int64_t from = 0, to = 0;
   int64_t n = 0;          // elements of the input
-  bool partial = false;   // the walk skips elements of the input, whose gradient is 0
-  bool repeated = false;  // the walk reads elements several times, so that gradients add up
+  bool partial = false;   // skips elements of the input (gradient 0)
+  bool repeated = false;  // reads elements repeatedly: gradients add up
 };
 
 class CopyKernel : public Kernel {
  public:
-  // `fill` is set if walks leave elements of the output unwritten; these get the value `fill`.
+  // `fill` is set if walks leave elements of the output unwritten, and gives their value.
   CopyKernel(Ops& ops, std::vector<Way> ways, int64_t n, std::optional<float> fill)
       : ops_(ops), ways_(std::move(ways)), n_(n), fill_(fill) {
     for (const Way& way : ways_) back_.push_back({way.walk.dims, way.walk.y, {}, way.walk.a});
@@ -53,8 +53,8 @@ class CopyKernel : public Kernel {
   std::vector<Walk> back_;
 };
 
-// Copies the only input piece by piece: each way leads from one piece of the input to its place in
-// the output, and no two ways share an element of either.
+// Copies the only input piece by piece: each way leads from a piece of the input to a place in the
+// output; ways do not overlap.
 class PiecesKernel : public Kernel {
  public:
   PiecesKernel(Ops& ops, std::vector<Way> ways) : ops_(ops), ways_(std::move(ways)) {}
@@ -76,7 +76,7 @@ class PiecesKernel : public Kernel {
   const std::vector<Way> ways_;
 };
 
-// A layer whose output is a copy of its only input along one walk.
+// A layer whose output copies its only input along a walk.
 class CopyLayer : public Layer {
  public:
   using Layer::Layer;
@@ -89,7 +89,7 @@ class CopyLayer : public Layer {
     bool partial = false, repeated = false;
     std::optional<float> fill;
   };
-  // A plan for which axis i of the output is axis order[i] of the input.
+  // A plan with axis order[i] of the input as axis i of the output.
   static Plan Permuted(const Shape& input, const Shape& order);
   virtual absl::StatusOr<Plan> PlanFor(const Shape& input) const = 0;
 

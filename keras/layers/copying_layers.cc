@@ -133,7 +133,7 @@ class UpSamplingLayer : public CopyLayer {
   std::vector<int64_t> size_;
 };
 
-// Joins any number of inputs along one axis.
+// Joins any number of inputs along an axis.
 class ConcatenateLayer : public Layer {
  public:
   ConcatenateLayer(LayerConfig& config, bool stack)
@@ -147,8 +147,8 @@ class ConcatenateLayer : public Layer {
     return Bfloat16::kIfComputed;
   }
 
-  // Along other axes than the steps, a step of the output is shown if any input shows it, and an
-  // input without a mask shows all; in Keras 2 all inputs must show it.
+  // Along axes other than the steps, an output step is visible if any input shows the step, and an
+  // input without a mask shows all steps; in Keras 2 all inputs must show the step.
   MaskRule mask_rule() const override {
     if (stack_) return MaskRule::kStop;
     return axis_ == 1 || axis_ == -2 ? MaskRule::kCompute : MaskRule::kOr;
@@ -213,7 +213,7 @@ class ConcatenateLayer : public Layer {
   const bool stack_;
 };
 
-// Joins the masks of steps one after another, with ones for an input without a mask.
+// Joins the masks of steps in sequence, with ones for an input without a mask.
 class JoinMasksLayer : public Layer {
  public:
   explicit JoinMasksLayer(const Layer& like) : Layer(like) {}

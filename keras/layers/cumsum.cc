@@ -1,6 +1,6 @@
-// cumsum(x, axis): sums of the elements along an axis up to each. By doubling: after the k-th pass
-// each element holds the sum of the 2^k before it, so that n elements need log2(n) passes, and the
-// rounding errors of long sums stay small.
+// cumsum(x, axis): running sums along an axis, by doubling: after pass k each element holds the sum
+// of the 2^k elements up to itself. n elements need log2(n) passes, and rounding errors of long
+// sums stay small.
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "keras/layers/layers.h"
@@ -27,7 +27,7 @@ class CumsumKernel : public Kernel {
   void Forward(const ForwardCall& call) override {
     Sum(call.inputs[0], direction_.reverse, call.output);
   }
-  // An element is in the sums of all that come after it.
+  // An element contributes to the sums of all later elements.
   void Backward(const BackwardCall& call) override {
     if (call.d_inputs[0] == nullptr) return;
     Sum(call.d_output, !direction_.reverse, call.d_inputs[0]);

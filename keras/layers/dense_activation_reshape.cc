@@ -1,4 +1,4 @@
-// Activations, Dense, and layers that only change the shape: Flatten, Reshape, ExpandDims, Squeeze.
+// Activations, Dense, and reshaping layers: Flatten, Reshape, ExpandDims, Squeeze.
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "keras/layers/layers.h"
@@ -16,7 +16,7 @@ struct Rows {
 
 class ActivationLayer : public Layer {
  public:
-  // `of` is the layer's config, or the layer whose activation this is.
+  // `of` is the layer's config, or the layer that owns the activation.
   template <class Of>
   ActivationLayer(const Of& of, Activation activation) : Layer(of), activation_(activation) {}
 
@@ -25,8 +25,7 @@ class ActivationLayer : public Layer {
   absl::StatusOr<Shape> OutputShape(std::span<const Shape> inputs) override { return inputs[0]; }
   bool is_view() const override { return activation_.kind == ActivationKind::kLinear; }
   std::optional<Activation> activation() const override { return activation_; }
-  // These activations follow layers of neurons; results of the other functions may need all their
-  // digits.
+  // Only activations of neurons; other functions may need all digits.
   Bfloat16 TakesBfloat16(Ops&, std::span<const Shape>) const override {
     const ActivationKind kind = activation_.kind;
     const bool takes = kind <= ActivationKind::kGeluTanh || kind == ActivationKind::kReluGeneral ||
@@ -268,7 +267,7 @@ std::unique_ptr<Layer> MakeDense(LayerConfig& config) {
   return std::make_unique<DenseLayer>(config);
 }
 std::unique_ptr<Layer> MakeFlatten(LayerConfig& config) {
-  // In Keras it only decides the order of axes, and images are channels_last here.
+  // Keras uses the key only to order axes; images are channels_last here.
   config.Choice("data_format", "channels_last", {"channels_last"});
   return std::make_unique<ViewLayer>(config, ViewLayer::Kind::kFlatten, Shape(), 0);
 }

@@ -13,7 +13,7 @@
 namespace paracord {
 namespace {
 
-// True if the text is letters, none of them twice.
+// True if the text consists of distinct letters.
 bool AreLabels(const std::string& text) {
   for (size_t i = 0; i < text.size(); ++i) {
     if (!absl::ascii_isalpha(static_cast<unsigned char>(text[i]))) return false;
@@ -22,8 +22,7 @@ bool AreLabels(const std::string& text) {
   return true;
 }
 
-// A fan of the kernel as in Keras 3: the product of its axes that the output has (`out`), or has
-// not.
+// A fan of the kernel as in Keras 3: the product of its axes inside the output (`out`), or outside.
 int64_t Fan(const Equation& e, bool out) {
   return e.Count(Equation::Pick(e.kernel, e.output, out, e.kernel, true));
 }
@@ -124,7 +123,7 @@ class EinsumLayer : public Layer {
                left_ ? elided + output_ : output_ + elided,
                {}};
     for (size_t i = 0; i < all.size(); ++i) e.sizes[e.input[i]] = all[i];
-    // Keras inserts the batch, elided axes, and output_shape in this order.
+    // Keras inserts the batch, elided axes, and output_shape, in this order.
     Shape declared = output_shape_;
     declared.insert(left_ ? declared.begin() : declared.end(),
                     elided.size() - (left_ && !elided.empty() ? 1 : 0), -1);
@@ -143,7 +142,7 @@ class EinsumLayer : public Layer {
     return e;
   }
 
-  // The bias' shape from the first of its axes on, with 1 where it is broadcast.
+  // The bias' shape from its first axis on, with 1 for broadcast axes.
   absl::StatusOr<Shape> BiasOf(const Equation& e) const {
     size_t first = e.output.size();
     for (const char label : bias_axes_) {

@@ -8,7 +8,7 @@
 namespace paracord {
 namespace {
 
-// Walks from a tensor with axes `from` into one with axes `to`.
+// Walks from a tensor with axes `from` into a tensor with axes `to`.
 Walk WalkOf(const Equation& e, const std::string& from, const std::string& to) {
   const std::vector<int64_t> steps = RowMajor(e.ShapeOf(from));
   Walk walk{e.ShapeOf(to), {}, {}, RowMajor(e.ShapeOf(to))};
@@ -16,8 +16,8 @@ Walk WalkOf(const Equation& e, const std::string& from, const std::string& to) {
   return Shorten(std::move(walk));
 }
 
-// A tensor in the equation's order of axes, and a copy in the product's order unless they are
-// equal.
+// A tensor in the equation's order of axes, with a copy in the product's order if the orders
+// differ.
 struct Ordered {
   Walk walk;
   DeviceArray memory, gradient;
@@ -36,7 +36,7 @@ struct Ordered {
     ops.Copy(walk, false, x, into.get());
     return into.get();
   }
-  // The place to compute a result; Out copies it to its destination.
+  // The place to compute a result; Out copies the result to its destination.
   float* Place(float* x, const DeviceArray& at) const { return moved() ? at.get() : x; }
   void Out(Ops& ops, const DeviceArray& from, float* x) const {
     if (moved()) ops.Copy({walk.dims, walk.y, {}, walk.a}, false, from.get(), x);

@@ -1,4 +1,4 @@
-// An einsum of two operands as one batched matmul, with copies that permute the axes where needed.
+// An einsum of two operands as a batched matmul, with copies that permute the axes where needed.
 // Owned by a Layer.
 #pragma once
 
@@ -15,15 +15,15 @@ inline bool HasLabel(const std::string& labels, char label) {
   return labels.find(label) != std::string::npos;
 }
 
-// The equation of two operands: one label (a letter) for each axis.
+// The equation of two operands: a label (a letter) for each axis.
 struct Equation {
   std::string input, kernel, output;
   std::map<char, int64_t> sizes;  // the batch label counts all examples
 
-  // Returns an error that names the axes which a matmul cannot have.
+  // Returns an error naming axes impossible in a matmul.
   absl::Status Check() const;
 
-  // The labels of `of` that are (or are not) in `a` and are (or are not) in `b`.
+  // The labels of `of` selected by membership in `a` and in `b`.
   static std::string Pick(const std::string& of, const std::string& a, bool in_a,
                           const std::string& b, bool in_b);
   std::string shared() const { return Pick(input, kernel, true, output, true); }
@@ -36,7 +36,7 @@ struct Equation {
 };
 
 // With `second`, the kernel is the second input instead of a variable. `bias` walks from the output
-// to the bias of `bias_elements`; it has no axes if there is no bias.
+// to the bias of `bias_elements`; no axes mean no bias.
 absl::StatusOr<std::unique_ptr<Kernel>> MakeEinsumKernel(Ops& ops, Equation equation, bool second,
                                                          Walk bias, int64_t bias_elements);
 

@@ -1,6 +1,6 @@
-// The operation einsum(subscripts, x, y, ...), of tensors that have the batch in front, as the
-// result has. An operand's axes that nobody else names are summed and repeated ones are taken along
-// the diagonal; the operands are then multiplied one after the other, each product as a matmul.
+// The operation einsum(subscripts, x, y, ...), with the batch as first axis of operands and result.
+// First sums an operand's private axes and takes repeated axes along the diagonal; then multiplies
+// the operands one after another, each product as a matmul.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -19,9 +19,9 @@ namespace paracord {
 namespace {
 
 constexpr size_t kOperandsMax = 16;
-constexpr size_t kElidedMax = 10;  // axes of an ellipsis, whose labels are digits
+constexpr size_t kElidedMax = 10;  // most axes of an ellipsis, labelled by digits
 
-// One term of the subscripts, such as "b...i".
+// A term of the subscripts, such as "b...i".
 struct Term {
   std::string front, back;  // the letters before and after the ellipsis
   bool elides = false;
@@ -29,10 +29,10 @@ struct Term {
   size_t letters() const { return front.size() + back.size(); }
 };
 
-// An operand of a call, and what is multiplied of it.
+// An operand before and after the summing of its private axes.
 struct Entry {
   std::string given;  // a label for each axis
-  std::string kept;   // each label once, without those that are summed at once
+  std::string kept;   // each label once, without axes summed at once
 
   bool sums() const {
     return std::any_of(given.begin(), given.end(),
@@ -50,10 +50,10 @@ struct Contraction {
   std::vector<Entry> entries;
   std::string output;
   std::map<char, int64_t> sizes;
-  std::vector<Equation> products;  // of what was computed so far and the next entry
+  std::vector<Equation> products;  // product so far times the next entry
 };
 
-// Copies an operand into what is multiplied of it, and its gradient back.
+// Copies an operand from its `given` to its `kept` axes, and the gradient back.
 struct Entrance {
   Walk walk;
   int64_t given = 0, kept = 0;  // elements
@@ -94,7 +94,7 @@ struct Entrance {
   }
 };
 
-// The einsum of one tensor.
+// The einsum of a single tensor.
 class EntranceKernel : public Kernel {
  public:
   EntranceKernel(Ops& ops, Entrance entrance) : ops_(ops), entrance_(std::move(entrance)) {}
@@ -168,14 +168,14 @@ class ProductsKernel : public Kernel {
  private:
   struct Operand {
     Entrance entrance;
-    DeviceArray memory, gradient;  // null if the operand is multiplied as it is
+    DeviceArray memory, gradient;  // null if the operand needs no copy
 
     bool enters() const { return memory != nullptr; }
   };
   ConstTensor In(size_t operand, std::span<const ConstTensor> inputs) const {
     return operands_[operand].enters() ? operands_[operand].memory.get() : inputs[operand];
   }
-  // The left factor of a product: the result of the one before.
+  // The left factor of a product: the previous result.
   ConstTensor Left(size_t product, std::span<const ConstTensor> inputs) const {
     return product > 0 ? ConstTensor(partial_[product - 1].get()) : In(0, inputs);
   }
@@ -187,7 +187,7 @@ class ProductsKernel : public Kernel {
   Ops& ops_;
   std::vector<Operand> operands_;
   std::vector<std::unique_ptr<Kernel>> products_;
-  std::vector<DeviceArray> partial_, d_partial_;  // of all products but the last
+  std::vector<DeviceArray> partial_, d_partial_;  // all products except the last
 };
 
 class EinsumOperation : public Layer {
@@ -252,7 +252,7 @@ class EinsumOperation : public Layer {
     return arrow != std::string::npos && ParseTerm(text.substr(arrow + 2), output_);
   }
 
-  // The labels of a term whose ellipsis stands for the last `elided` of `most` axes.
+  // The labels of a term; its ellipsis stands for the last `elided` of `most` axes.
   static std::string Labels(const Term& term, size_t elided, size_t most) {
     std::string labels = term.front;
     for (size_t i = most - elided; i < most; ++i) labels.push_back(static_cast<char>('0' + i));
@@ -275,7 +275,7 @@ class EinsumOperation : public Layer {
         absl::StrCat("key \"subscripts\": ", fits.message(), ", for ", shapes, " (and the batch)"));
   }
 
-  // Gives each axis its label and each label its size.
+  // Gives each axis a label and each label a size.
   absl::StatusOr<Contraction> Label(std::span<const Shape> inputs, int64_t batch) const {
     const auto wrong = [](absl::string_view what) { return absl::InvalidArgumentError(what); };
     size_t most = 0;
@@ -315,7 +315,7 @@ class EinsumOperation : public Layer {
     return c;
   }
 
-  // Says what is kept of each entry, and what is multiplied.
+  // Determines each entry's kept labels, and the products.
   static absl::Status Multiply(Contraction& c) {
     const auto wanted = [&c](char label, size_t from) {
       return HasLabel(c.output, label) ||
@@ -342,7 +342,7 @@ class EinsumOperation : public Layer {
       for (const char label : e.input + e.kernel) {
         if (wanted(label, i + 1) && !HasLabel(e.output, label)) e.output.push_back(label);
       }
-      // In the order of the matmul's result, which is then copied nowhere.
+      // In the order of the matmul's result, to avoid a copy.
       e.output = i + 1 == c.entries.size() ? c.output : e.shared() + e.rows() + e.columns();
       RETURN_IF_ERROR(e.Check());
       left = e.output;

@@ -22,7 +22,7 @@ struct ReducePlan {
   int64_t rows() const { return batch * ids; }
 };
 
-// The divisor of each example: the sum of its weights, or the root of the sum of their squares.
+// The divisor of each example: the sum of the weights, or the root of the sum of their squares.
 class Divisors {
  public:
   static absl::StatusOr<Divisors> Make(Ops& ops, const ReducePlan& plan) {
@@ -136,8 +136,8 @@ class ReduceKernel : public Kernel {
   Walk ByWeight() const { return {Dims(), OfRows(), OfWeights(), OfRows()}; }
   Walk FromSum() const { return {Dims(), OfWeights(), OfSums(), OfRows()}; }
 
-  // The output is s / c, where s is the sum of weight times row, and c the divisor: a weight has
-  // the gradient row . ds, less what it adds to c times (output . ds).
+  // The output is s / c, with s the sum of weight times row, and c the divisor. A weight's gradient
+  // is row . ds minus its effect on c times (output . ds).
   void WeightGradient(const BackwardCall& call, const float* d_sum) {
     float* const d = call.d_inputs[1];
     float* const products = scratch_.weighted.get();
@@ -178,7 +178,7 @@ class EmbedReduceLayer : public Layer, public TableLayer {
     const std::string combiner = config.Choice("combiner", "mean", {"sum", "mean", "sqrtn"});
     if (combiner == "sum") combiner_ = Combiner::kSum;
     if (combiner == "sqrtn") combiner_ = Combiner::kSqrtN;
-    config.Flag("mask_zero", false);  // a reduction has no steps left that a mask could hide
+    config.Flag("mask_zero", false);  // a reduction leaves no steps to mask
   }
 
   size_t most_inputs() const override { return 2; }
@@ -205,7 +205,7 @@ class EmbedReduceLayer : public Layer, public TableLayer {
   absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(Ops& ops, int64_t batch,
                                                      std::span<const Shape> inputs) override {
     ReducePlan plan{combiner_, batch, Elements(inputs[0]), width_, inputs.size() > 1};
-    // A single row is not reduced: its weight counts in a sum alone.
+    // A single row is not reduced: its weight matters only for a sum.
     if (inputs[0].empty() && combiner_ != Combiner::kSum) plan.weighted = false;
     ReduceScratch scratch;
     ASSIGN_OR_RETURN(scratch.rows, ops.Allocate(plan.rows() * width_));

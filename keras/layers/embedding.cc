@@ -20,7 +20,7 @@ class IdMaskLayer : public Layer, public IdMask {
   }
 
  private:
-  // Numbers of ids that are not 0 are above 0, and -1 stands for the id 0.
+  // Encoded nonzero ids are above 0; -1 stands for the id 0.
   class IdMaskKernel : public Kernel {
    public:
     IdMaskKernel(Ops& ops, int64_t n) : ops_(ops), n_(n) {}
@@ -93,7 +93,7 @@ class EmbeddingLayer : public Layer, public TableLayer {
   const Initializer initializer_;
 };
 
-// Computes for each step 1 if any of its values differs from `value`: the mask of a Masking layer.
+// The mask of a Masking layer: 1 for each step with any value different from `value`.
 class StepMask {
  public:
   StepMask(Ops& ops, int64_t steps, int64_t width, float value, DeviceArray wide)

@@ -1,5 +1,5 @@
-// Layers that resize images, or move them at random in training. The random numbers of an example
-// depend only on the batch's identity and the example's index in it.
+// Layers that resize images, or move them at random in training. An example's random numbers depend
+// only on the batch's identity and the example's index in the batch.
 #include "keras/layers/image.h"
 
 #include <algorithm>
@@ -14,8 +14,7 @@
 namespace paracord {
 namespace {
 
-// A mode does one of three things to the images of a batch: nothing, resizing a part, or applying
-// random maps.
+// The operation of a mode on a batch of images: nothing, resizing a part, or applying random maps.
 struct ImageStep {
   enum class Kind { kNothing, kResize, kMap };
   Kind kind = Kind::kNothing;
@@ -67,7 +66,7 @@ class ImageKernel : public Kernel {
   Ops& ops_;
   const int64_t floats_;  // floats of the inputs
   const ImageStep steps_[2];
-  const ImageStep* step_ = nullptr;  // of the last forward pass
+  const ImageStep* step_ = nullptr;  // step of the last forward pass
   const DeviceArray maps_;           // (batch, 6)
 };
 
@@ -110,7 +109,7 @@ class ImageLayer : public Layer {
   virtual void Plan(bool training, ImageStep& step) const = 0;
 };
 
-// Takes the largest part with these proportions from the middle.
+// Takes the largest centred part with these proportions.
 void TakeMiddle(ResampleAxis& height, ResampleAxis& width) {
   const auto fitting = [](const ResampleAxis& axis, const ResampleAxis& other) {
     const int64_t size = other.in * axis.out / other.out;
@@ -121,7 +120,7 @@ void TakeMiddle(ResampleAxis& height, ResampleAxis& width) {
   for (ResampleAxis* axis : {&height, &width}) axis->begin = (axis->in - axis->size) / 2;
 }
 
-// Adds as much on both sides as gives the image these proportions.
+// Pads both sides equally until the image has these proportions.
 void AddAround(ResampleAxis& height, ResampleAxis& width) {
   const auto around = [](const ResampleAxis& axis, const ResampleAxis& other) {
     return std::max<int64_t>(other.in * axis.out / other.out - axis.in, 0) / 2;
@@ -131,7 +130,7 @@ void AddAround(ResampleAxis& height, ResampleAxis& width) {
   for (ResampleAxis* axis : {&height, &width}) axis->size = axis->in - 2 * axis->begin;
 }
 
-// Resizing, CenterCrop and RandomCrop, which give images a fixed size.
+// Resizing, CenterCrop and RandomCrop: layers with a fixed output size.
 class SizeLayer : public ImageLayer {
  public:
   explicit SizeLayer(LayerConfig& config)
@@ -173,8 +172,8 @@ class SizeLayer : public ImageLayer {
       if (training) PlanCrop(step);
     }
   }
-  // Crops a whole batch at one place. If the image is too small, Keras 3 starts in its middle but
-  // takes as much as there is.
+  // Crops a whole batch at one place. For a too small image, Keras 3 starts in the middle but takes
+  // all rows or columns.
   void PlanCrop(ImageStep& step) const {
     ResampleAxis &height = step.shape.height, &width = step.shape.width;
     const int64_t least = keras2_ ? 0 : 1;
@@ -241,7 +240,7 @@ class MapLayer : public ImageLayer {
     const std::string mode = config.Choice("mode", "horizontal_and_vertical",
                                            {"horizontal", "vertical", "horizontal_and_vertical"});
     map_.kind = MapKind::kFlip;
-    map_.alike = !config.keras2();  // Keras 2 draws its two flips separately
+    map_.alike = !config.keras2();  // Keras 2 draws the two flips separately
     bilinear_ = false;
     if (mode == "horizontal") SetRange(0, 1, 1);  // never flips rows
     if (mode == "vertical") SetRange(1, 1, 1);

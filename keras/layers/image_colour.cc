@@ -13,7 +13,7 @@ namespace {
 // Computes clip(x + number), or clip((x - mean) number + mean) with the mean of the channel.
 struct ColourPlan {
   bool contrast = false;
-  float low = 0, high = 0;  // of the number
+  float low = 0, high = 0;  // range of the number
   Activation clip;
 };
 
@@ -46,7 +46,7 @@ class ColourKernel : public Kernel {
     if (!drew_) return ops_.Affine(size(), 1, 0, call.d_output, d);
     BeforeClip(call.inputs[0], d);
     ops_.ActivateBackward(plan_.clip, 1, size(), d, call.output, call.d_output, call.d_output);
-    if (plan_.contrast) return Spread(call.d_output, d);  // this map is its own adjoint
+    if (plan_.contrast) return Spread(call.d_output, d);  // the map is its own adjoint
     ops_.Affine(size(), 1, 0, call.d_output, d);
   }
 
@@ -80,7 +80,7 @@ class ColourKernel : public Kernel {
   const Shape in_;
   const Arrays arrays_;
   Walk by_example_, by_channel_;
-  bool drew_ = false;  // the last forward pass drew numbers, which backward reuses
+  bool drew_ = false;  // the last forward pass drew numbers, reused by backward
 };
 
 class ColourLayer : public Layer {

@@ -1,4 +1,4 @@
-// Reads initializers as model files name them.
+// Reads the initializers of model files.
 #include "keras/layers/initializer_config.h"
 
 #include <algorithm>
@@ -48,7 +48,7 @@ const std::vector<NamedInitializer>& Initializers() {
 // The numeric value of an option. VarianceScaling's words are numbered as Initializer.options says.
 std::optional<double> InitializerOption(absl::string_view option, const json& value) {
   if (value.is_number()) return value.get<double>();
-  if (option == "value") {  // of Constant; Keras broadcasts it
+  if (option == "value") {  // for Constant; Keras broadcasts the value
     const json* const array = ArrayValue(value);
     const auto numbers = ReadNumberArray(array == nullptr ? value : *array);
     if (!numbers.has_value() || numbers->values.size() != 1) return std::nullopt;
@@ -93,7 +93,7 @@ absl::StatusOr<Initializer> ReadInitializer(const json& value) {
     Initializer result;
     result.set_name(std::string(entry.name));
     for (const auto& [key, option] : config.items()) {
-      // The job's seed decides instead, so that the values do not depend on who draws them.
+      // Ignored: the job's seed decides, to make the values independent of who draws them.
       if (key == "seed" || key == "dtype" || option.is_null()) continue;
       const bool has =
           std::find(entry.options.begin(), entry.options.end(), key) != entry.options.end();

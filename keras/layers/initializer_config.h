@@ -1,4 +1,4 @@
-// Reads initializers as model files name them: Keras' classes, snake-case names, and old names.
+// Reads the initializers of model files: Keras' classes, snake-case names, and old names.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,10 @@
 
 namespace paracord {
 
-// INVALID_ARGUMENT if there is no such initializer, or it has no such option.
+// INVALID_ARGUMENT for an unknown initializer or option.
 absl::StatusOr<Initializer> ReadInitializer(const nlohmann::json& value);
 
-// Sets the fans of an initializer that scales by fans, where they are not those of a convolution.
+// Sets the fans of an initializer scaled by fans, where they differ from a convolution's.
 Initializer WithFans(Initializer initializer, int64_t in, int64_t out);
 
 }  // namespace paracord

@@ -1,5 +1,5 @@
-// Layers inside the config of another layer, {"class_name", "config"}, as wrappers have them.
-// Mistakes are recorded in the wrapper's config. Pure.
+// Layers inside the config of a wrapper layer, {"class_name", "config"}. Mistakes are recorded in
+// the wrapper's config. Pure.
 #pragma once
 
 #include <memory>
@@ -15,10 +15,10 @@ std::string NameIn(const nlohmann::json& spec);
 // The layer under `key`, or an object without a class if there is none (a mistake).
 nlohmann::json SpecOf(LayerConfig& config, const char* key);
 
-// In Keras 2 a frozen wrapper freezes the layer inside; in Keras 3 that layer's own config decides.
+// A frozen wrapper freezes the inner layer in Keras 2; in Keras 3 the inner config decides.
 inline bool FreezesWithin(const LayerConfig& outer) { return outer.keras2() && !outer.trainable(); }
 
-// Makes the layer that `spec` describes. Null means that `outer` has the error.
+// Makes the layer described by `spec`. Null: the error is in `outer`.
 std::unique_ptr<Layer> MakeInner(LayerConfig& outer, const char* key, const std::string& name,
                                  const nlohmann::json& spec);
 

@@ -1,4 +1,4 @@
-// DotInteraction and FeatureCross of Keras-RS, by which DLRM and DCN v2 combine features.
+// DotInteraction and FeatureCross of Keras-RS, the feature combinations of DLRM and DCN v2.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -70,7 +70,7 @@ class DotInteractionKernel : public Kernel {
                 parts_.stacked.get() + i * plan_.width);
     }
   }
-  // Calls `copy` for the part of each row of products that the output has.
+  // Calls `copy` for the part of each row of products kept in the output.
   template <class CopyRow>
   void EachRow(const CopyRow& copy) {
     const int64_t squares = plan_.features * plan_.features;
@@ -149,10 +149,10 @@ struct CrossPlan {
 };
 
 // Computes x0 (activation(x W + b) + diagonal x) + x, where W is the kernel, or the product of two.
-// The inputs are x0 and x, or one that is both.
+// The inputs are x0 and x, or a single tensor for both.
 class FeatureCrossKernel : public Kernel {
  public:
-  // The products of one kernel.
+  // The products with a kernel.
   struct Product {
     std::unique_ptr<Matmul> forward, input, kernel;
   };
@@ -160,7 +160,7 @@ class FeatureCrossKernel : public Kernel {
     Product down, dense;      // `down` is empty without a projection
     DeviceArray low, d_low;   // (rows, projection)
     DeviceArray made;         // (rows, width): the dense output before its activation
-    DeviceArray factor;       // (rows, width): what x0 is multiplied by
+    DeviceArray factor;       // (rows, width): the factor of x0
     DeviceArray acted;        // (rows, width): the dense output
     DeviceArray d_made, d_x;  // (rows, width)
   };
@@ -209,7 +209,7 @@ class FeatureCrossKernel : public Kernel {
  private:
   Walk Same() const { return {{plan_.elements()}, {1}, {1}, {1}}; }
 
-  // Adds to d_x what flows through the kernels, and writes their gradients.
+  // Adds to d_x the gradient through the kernels, and writes the kernels' gradients.
   void DenseBackward(const BackwardCall& call, ConstTensor x) {
     const size_t kernel = plan_.projection > 0 ? 1 : 0;
     const float* const d = parts_.d_made.get();
@@ -220,7 +220,7 @@ class FeatureCrossKernel : public Kernel {
     if (plan_.bias && call.d_parameters[kernel + 1] != nullptr) {
       ops_.SumRows(plan_.rows, plan_.width, d, call.d_parameters[kernel + 1]);
     }
-    float* const through = parts_.acted.get();  // whose values are no longer needed
+    float* const through = parts_.acted.get();  // reused: forward's values are no longer needed
     if (plan_.projection == 0) {
       parts_.dense.input->Run(d, call.Parameter(0), nullptr, through);
     } else {

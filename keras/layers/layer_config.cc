@@ -67,7 +67,7 @@ bool IsOff(const json& value) {
 }
 
 // The config of an activation given as an object, such as {"class_name": "LeakyReLU", "config":
-// {"negative_slope": 0.1}}; null if it has none.
+// {"negative_slope": 0.1}}; null if missing.
 const json* ConfigOf(const json& object) {
   const auto config = object.find("config");
   return config != object.end() && config->is_object() ? &*config : nullptr;
@@ -79,8 +79,8 @@ double NumberIn(const json* config, const char* key, double fallback) {
   return value != config->end() && value->is_number() ? value->get<double>() : fallback;
 }
 
-// The variable that a key is about: "recurrent_regularizer" is about recurrent_kernel. The only
-// kernel of a DepthwiseConv2D is called kernel in Keras 3.
+// The variable affected by a key: recurrent_kernel for "recurrent_regularizer". Keras 3 calls the
+// only kernel of a DepthwiseConv2D kernel.
 std::string VariableOf(const LayerConfig& config, const std::string& key, std::string_view suffix) {
   std::string variable = key.substr(0, key.size() - suffix.size());
   if (variable == "depthwise" && !config.keras2() &&
@@ -154,7 +154,7 @@ void LayerConfig::Fail(absl::string_view key, absl::string_view what) {
 
 void LayerConfig::CheckDType() {
   const json* dtype = Find("dtype");
-  // Masks are bool, and a Cast states its own type. Ones and zeros are the same in every type.
+  // Masks are bool, and a Cast states its own type. Ones and zeros are equal in every type.
   const bool any = class_name_ == "InputLayer" || class_name_.ends_with("sLike") ||
                    class_name_ == "Cast" || class_name_ == "OneHot" ||
                    class_name_ == "SequenceMask";
@@ -325,7 +325,7 @@ void LayerConfig::ReadConstraint(const std::string& key, const json& value) {
 }
 
 void LayerConfig::ReadRegularizers() {
-  // Regularizers and constraints of other variables are left to Finish, which refuses them.
+  // Leaves other variables' regularizers and constraints to Finish, which refuses them.
   static constexpr std::string_view kOf[] = {"activity_",  "alpha_",      "beta_",  "bias_",
                                              "depthwise_", "embeddings_", "gamma_", "kernel_",
                                              "pointwise_", "recurrent_"};

@@ -1,8 +1,8 @@
-// Reads the "config" of one layer of a Keras model file, key by key. The first mistake is kept, and
-// every read after it returns a default, so that the code of a layer is a plain list of its keys.
-// Finish then returns the first mistake, or names a key that nobody read. Keras adds keys with
-// every release: one that has a value meaning "off" is skipped, any other is refused. Used by one
-// thread, while a model is read.
+// Reads the "config" of a layer of a Keras model file, key by key. The first mistake is kept, and
+// every later read returns a default; a layer's code is thus a plain list of its keys. Finish then
+// returns the first mistake, or names an unread key. Keras adds keys with every release: an unread
+// key with a value meaning "off" is skipped, any other refused. Used by one thread, while a model
+// is read.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +26,8 @@ struct Regularizer {
   float l1 = 0, l2 = 0;
 };
 
-// A constraint that is applied to a variable after each update. Without axes, values become not
-// negative; with axes, the norm over them moves by `rate` of the way into [least, most] (proto:
+// A constraint applied to a variable after each update. Without axes, negative values become 0;
+// with axes, the norm over them moves by `rate` of the way into [least, most] (proto:
 // NormConstraint).
 struct Constraint {
   std::string variable;  // its name within the layer: "kernel"
@@ -35,21 +35,21 @@ struct Constraint {
   double least = 0, most = 0, rate = 1;
 };
 
-// A penalty on what a layer gives: loss += the mean over examples of l1 sum |y| + l2 sum y^2.
+// A penalty on a layer's output: loss += the mean over examples of l1 sum |y| + l2 sum y^2.
 struct ActivityPenalty {
   float l1 = 0, l2 = 0;
 };
 
-// The mode in which a call computes: the run's, or one that the call fixes. It is not a
-// std::optional<bool>, because GCC 14 miscompiles comparisons of that with `false`.
+// The mode of a call: the run's, or a mode fixed by the call. Not std::optional<bool>, because GCC
+// 14 miscompiles its comparison with `false`.
 enum class CallMode { kOfRun, kTraining, kInference };
 
-// In the arguments of a call, {kTensorKey: i} stands for the i-th input of the node; kConstantKey:
-// true is added if that input is an array of numbers from the file.
+// In the arguments of a call, {kTensorKey: i} stands for the node's input i, with kConstantKey:
+// true if the input is an array of numbers from the file.
 inline constexpr const char* kTensorKey = "$tensor";
 inline constexpr const char* kConstantKey = "$constant";
 
-// A value as messages show it, shortened if it is long.
+// A value as shown in messages, shortened if long.
 std::string Shown(const nlohmann::json& value);
 
 class LayerConfig {
@@ -63,7 +63,7 @@ class LayerConfig {
   bool trainable() const { return trainable_; }
   bool keras2() const { return keras2_; }
   const nlohmann::json& values() const { return config_; }
-  // The precision that the layer's dtype policy allows; nullopt means the inputs' precision.
+  // The precision allowed by the layer's dtype policy; nullopt means the inputs' precision.
   std::optional<Operands> operands() const { return operands_; }
   void FollowInputs() { operands_ = std::nullopt; }
   bool Has(absl::string_view key) const;
@@ -72,14 +72,14 @@ class LayerConfig {
   const std::vector<Regularizer>& regularizers() const { return regularizers_; }
   const std::vector<Constraint>& constraints() const { return constraints_; }
   const std::optional<ActivityPenalty>& activity() const { return activity_; }
-  // The positional arguments of the (first) call, as in NodeSpec. Whoever takes them takes all of
+  // The positional arguments of the (first) call, see NodeSpec. The caller must consume all of
   // them.
   const nlohmann::json& TakeArgs() {
     args_taken_ = true;
     return args_;
   }
-  bool CallFlag(absl::string_view name);  // false where the call does not say it
-  double CallNumber(absl::string_view name, double fallback);  // which may be infinite
+  bool CallFlag(absl::string_view name);  // false if the call has no such argument
+  double CallNumber(absl::string_view name, double fallback);  // the number may be infinite
   static bool IsTensor(const nlohmann::json& argument) {
     return argument.is_object() && !argument.contains("class_name");
   }
@@ -99,43 +99,43 @@ class LayerConfig {
   CallMode mode() const { return mode_; }
   void SetMode(CallMode mode) { mode_ = mode; }
 
-  // The readers below return `fallback` for a key that is absent or null. A value of the wrong kind
-  // or range is a mistake.
+  // The readers below return `fallback` for an absent or null key. A value of the wrong kind or
+  // range is a mistake.
   double Number(absl::string_view key, double fallback);
-  double Bound(absl::string_view key, double fallback);  // a number that may be infinite
-  // `named_most` is the limit that the mistake names, where somebody else checks a smaller one.
+  double Bound(absl::string_view key, double fallback);  // the number may be infinite
+  // `named_most` is the limit named in the mistake, if a later check has a smaller one.
   int64_t Integer(absl::string_view key, int64_t fallback, int64_t least,
                   int64_t named_most = std::numeric_limits<int32_t>::max());
   int64_t RequiredInteger(absl::string_view key, int64_t least,
                           int64_t named_most = std::numeric_limits<int32_t>::max());
   bool Flag(absl::string_view key, bool fallback);
-  // A string that must be one of `known`.
+  // A string, which must be in `known`.
   std::string Choice(absl::string_view key, absl::string_view fallback,
                      std::vector<std::string_view> known);
-  // A number that counts for both axes, or a list of two.
+  // A number for both axes, or a list of two.
   std::pair<int64_t, int64_t> Pair(absl::string_view key, int64_t fallback);
-  // Any whole number, or a list of one, as Keras 2 writes axes.
+  // Any whole number, or a list of one, Keras 2's notation for axes.
   int64_t AnyInteger(absl::string_view key, int64_t fallback);
-  // The padding before and after each of `axes` axes: n, [n, m], or [[a, b], [c, d]]; for one axis
-  // [a, b].
+  // The padding before and after each of `axes` axes: n, [n, m], or [[a, b], [c, d]]; for a single
+  // axis [a, b].
   std::vector<std::pair<int64_t, int64_t>> Frame(absl::string_view key, size_t axes);
-  // A list of whole numbers, which may be negative.
+  // A list of whole numbers, perhaps negative.
   std::vector<int64_t> Integers(absl::string_view key);
-  // The value itself; null if it is absent or null.
+  // The value itself; null if absent or null.
   const nlohmann::json* Value(absl::string_view key) { return Find(key); }
-  // A list of sizes, in which -1 stands for null.
+  // A list of sizes, with -1 for null.
   std::vector<int64_t> Dims(absl::string_view key);
   Activation ActivationOf(absl::string_view key, absl::string_view fallback = "linear");
-  // Reads the activation of a layer that is nothing but one (LeakyReLU, ...) from this config's
-  // keys. Returns false if the class is no activation.
+  // Reads the activation of a pure activation layer (LeakyReLU, ...) from this config's keys.
+  // Returns false if the class is no activation.
   bool ActivationOfClass(Activation& activation);
   Initializer InitializerOf(absl::string_view key, absl::string_view fallback);
   void Ignore(absl::string_view key) { read_.insert(std::string(key)); }
 
-  // Records a mistake, unless there is one. The message names the layer and the key before `what`.
+  // Records the first mistake. The message names the layer and the key before `what`.
   void Fail(absl::string_view key, absl::string_view what);
-  // Returns the first mistake, or an error for the first key that was not read and is not off, or
-  // for the first argument of the call that was not taken.
+  // Returns the first mistake, or an error for the first unread key that is not off, or for the
+  // first unused argument of the call.
   absl::Status Finish();
 
  private:
@@ -165,11 +165,11 @@ class LayerConfig {
 
 // The begin of every error about a layer: `layer "dense_1" (Dense)`.
 std::string LayerTitle(absl::string_view class_name, absl::string_view name);
-// Ends an error about a layer or an operation that this runtime does not know.
+// Ends an error about a layer or operation unknown to this runtime.
 inline constexpr char kExportInstead[] =
     "; paracord.keras.export makes a program of a model with others (docs/stablehlo.md)";
 
-// The axes of a value that is a number or a list of numbers; empty for anything else.
+// The axes of a value, a number or a list of numbers; empty for anything else.
 std::vector<int64_t> AxesOf(const nlohmann::json& value);
 
 // Finds an activation by Keras' name ("relu"); false if there is none.

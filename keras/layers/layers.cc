@@ -236,7 +236,7 @@ constexpr LayerEntry kOperations[] = {
     {"ZerosLike", MakeUnary},
 };
 
-// The limit on a tensor's elements, whatever a model file says; products below it do not overflow.
+// The limit of a tensor's elements, whatever a model file says; products below do not overflow.
 constexpr int64_t kElementsMax = int64_t{1} << 40;
 
 }  // namespace
@@ -384,12 +384,12 @@ absl::StatusOr<std::unique_ptr<Layer>> MakeLayer(LayerConfig& config, bool opera
   const auto more = PreprocessingLayerNames();
   if (!operation) known.insert(known.end(), more.begin(), more.end());
   const std::string title = LayerTitle(config.class_name(), config.name());
-  if (operation) {  // Keras wrote the name, so that it is no misspelling
+  if (operation) {  // Keras wrote the name: no misspelling
     return absl::InvalidArgumentError(
         absl::StrCat(title, " as an operation on tensors is not supported", kExportInstead,
                      "; supported: ", JoinNames(known)));
   }
-  // What to do comes before the long list.
+  // The remedy comes before the long list.
   const std::string wrong = NotSupported(config.class_name(), known);
   const size_t list = wrong.find("; supported: ");
   return absl::InvalidArgumentError(

@@ -1,5 +1,5 @@
 // The functions that make layers, one for each entry of the tables in layers.cc. Each reads the
-// keys of its layer and records mistakes in the LayerConfig.
+// keys of a layer and records mistakes in the LayerConfig.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@
 
 namespace paracord {
 
-// also LeakyReLU, ELU and other activation layers
+// Also makes LeakyReLU, ELU and other activation layers.
 std::unique_ptr<Layer> MakeActivation(LayerConfig& config);
 std::unique_ptr<Layer> MakeActivityRegularization(LayerConfig& config);
 std::unique_ptr<Layer> MakeAttention(LayerConfig& config);   // MultiHeadAttention
@@ -17,7 +17,7 @@ std::unique_ptr<Layer> MakeAxisView(LayerConfig& config);    // ExpandDims, Sque
 std::unique_ptr<Layer> MakeBatchNormalization(LayerConfig& config);
 std::unique_ptr<Layer> MakeBidirectional(LayerConfig& config);
 std::unique_ptr<Layer> MakeConcatenate(LayerConfig& config);  // also Stack
-// Conv1D, Conv2D and their depthwise and separable forms
+// Makes Conv1D, Conv2D and their depthwise and separable forms.
 std::unique_ptr<Layer> MakeConv(LayerConfig& config);
 std::unique_ptr<Layer> MakeConvTranspose(LayerConfig& config);
 std::unique_ptr<Layer> MakeCumsum(LayerConfig& config);
@@ -75,44 +75,44 @@ std::unique_ptr<Layer> MakeVolumeConv(LayerConfig& config);     // Conv3D
 std::unique_ptr<Layer> MakeVolumePooling(LayerConfig& config);  // MaxPooling3D, AveragePooling3D
 std::unique_ptr<Layer> MakeWhere(LayerConfig& config);
 
-// Makes a layer along other axes than the last, with the axes moved before and after, if the keys
-// ask for that; null otherwise.
+// Makes a layer along axes other than the last, with copies that move the axes before and after, if
+// the keys ask for other axes; null otherwise.
 absl::StatusOr<std::unique_ptr<Layer>> MakeMoved(const LayerConfig& config);
 
-// Makes `inner`, a layer that works along the last axis, work along `axis`.
+// Makes `inner`, a layer along the last axis, work along `axis`.
 std::unique_ptr<Layer> MakeAlongAxis(const LayerConfig& config, std::unique_ptr<Layer> inner,
                                      int64_t axis);
 
-// The number of axes in the name of a class that ends with 1D, 2D or 3D.
+// The number of axes in a class name ending with 1D, 2D or 3D.
 size_t AxesOfName(const std::string& class_name);
 
-// Make the node for a layer's own `activation`, unless the layer fuses it.
+// Make the node for a layer's own `activation`, unless fused.
 std::unique_ptr<Layer> MakeActivationLayer(const LayerConfig& of, Activation activation);
 std::unique_ptr<Layer> MakeActivationLayer(const Layer& of, Activation activation);
-// Makes a layer that applies one activation and then another.
+// Makes a layer that applies `first` and then `then`.
 std::unique_ptr<Layer> MakeActivations(const LayerConfig& of, Activation first, Activation then);
 std::unique_ptr<Layer> MakeGluLayer(const LayerConfig& of);
 std::unique_ptr<Layer> MakeGluLayer(const Layer& of);
-// Makes a layer that takes from each example the part of this shape that begins at element `from`.
+// Makes a layer that copies from each example a part of this shape, beginning at element `from`.
 std::unique_ptr<Layer> MakePartLayer(const Layer& of, const Shape& shape, int64_t from);
-// Makes a layer without inputs that gives the same numbers, of this shape, in every example.
+// Makes a layer without inputs whose output has `values`, of this shape, in every example.
 std::unique_ptr<Layer> MakeConstant(const Layer& of, Shape shape, std::vector<float> values);
-// The shape of a constant of the model file in every example. ShapeOfOne drops its first axis, of
-// size 1, which stands for the batch. AlignedShape aligns it as NumPy broadcasts it with a tensor
-// of `rank` axes and the batch, with axes of size 1 in front.
+// The shape, in every example, of a constant of the model file. ShapeOfOne drops the first axis, of
+// size 1, which stands for the batch. AlignedShape prepends axes of size 1, as in NumPy's broadcast
+// with a tensor of `rank` axes and the batch.
 absl::StatusOr<Shape> ShapeOfOne(const Shape& constant);
 absl::StatusOr<Shape> AlignedShape(const Shape& constant, size_t rank);
-// The padding before and after each axis of an example, from the padding of the file, which has one
-// entry for every axis, the batch's first, or a single one for all.
+// The padding before and after each axis of an example, from the file's padding: an entry for every
+// axis, the batch first, or a single entry for all axes.
 using PadAround = std::vector<std::pair<int64_t, int64_t>>;
 absl::StatusOr<PadAround> PadsOf(PadAround given, const Shape& input);
-// Makes a layer that pads by mirroring; the edge is repeated if `edge_twice`.
+// Makes a layer that pads by mirroring; with `edge_twice` the edge is repeated.
 std::unique_ptr<Layer> MakeMirrorPad(LayerConfig& config, PadAround around, bool edge_twice);
 // Makes a layer that adds two inputs.
 std::unique_ptr<Layer> MakeAddLayer(const Layer& of);
 // An IdMask (table_layer.h) with the name of another layer.
 std::unique_ptr<Layer> MakeIdMask(const Layer& of);
-// Makes a layer that gives 1 where either of two masks is 1.
+// Makes a layer with 1 where either of two masks is 1.
 std::unique_ptr<Layer> MakeOrLayer(const Layer& of);
 
 }  // namespace paracord

@@ -1,5 +1,5 @@
-// A layer that replaces elements by a number where a mask is zero, NaN and infinities too. Keras
-// 3's merge layers do that to inputs and outputs.
+// A layer that replaces hidden elements, including NaN and infinities, by a number. Keras 3's merge
+// layers fill inputs and outputs this way.
 #pragma once
 
 #include <memory>
@@ -8,8 +8,8 @@
 
 namespace paracord {
 
-// The inputs are x (steps..., features) and a mask (steps...), which has no gradient. Errors name
-// the layer `of`.
+// The inputs are x (steps..., features) and a mask (steps...) without gradient. Errors name the
+// layer `of`.
 std::unique_ptr<Layer> MakeMaskFill(const Layer& of, float outside);
 
 }  // namespace paracord

@@ -29,8 +29,8 @@ absl::StatusOr<std::unique_ptr<MaskedMoments>> MaskedMoments::Make(Ops& ops, con
   return made;
 }
 
-// The moments of masked x over all rows, times the ratio of row counts, are those of the selected
-// rows.
+// The moments over the selected rows are the moments of masked x over all rows, times the ratio of
+// row counts.
 void MaskedMoments::Forward(const float* x, const float* mask, float* mean, float* variance) {
   const int64_t columns = shape_.columns;
   float* const count = ratio_.get() + columns;

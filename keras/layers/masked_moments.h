@@ -1,5 +1,5 @@
-// Mean and variance of each column over the rows that a mask of ones and zeros selects, and the
-// gradient through them, for BatchNormalization under a mask. Owned and used by the layer's kernel.
+// Mean and variance of each column over the rows selected by a mask of ones and zeros, and their
+// gradient, for BatchNormalization under a mask. Owned and used by the layer's kernel.
 #pragma once
 
 #include <memory>

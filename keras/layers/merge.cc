@@ -12,9 +12,9 @@
 namespace paracord {
 namespace {
 
-// One operand of a BinaryKernel.
+// An operand of a BinaryKernel.
 struct Operand {
-  bool whole = true;  // it has the shape of the output
+  bool whole = true;  // has the output's shape
   int64_t n = 0;
   Walk reduce;  // adds from the output's shape into the operand's
 };
@@ -62,7 +62,7 @@ class BinaryKernel : public Kernel {
     ops_.Fill(operand.n, 0, d);
     ops_.Copy(operand.reduce, true, wide, d);
   }
-  // Handles an operand whose gradient is the output's.
+  // Handles an operand whose gradient equals the output's.
   void Pass(const Operand& operand, const BackwardCall& call, Tensor d) {
     if (operand.whole) return ops_.Convert(operand.n, call.d_output, d);
     Reduce(operand, call.d_output, d);
@@ -163,7 +163,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeBinaryKernel(Ops& ops, BinaryKind ki
   return std::make_unique<BinaryKernel>(ops, std::move(plan), std::move(scratch));
 }
 
-// True for operators that give ones and zeros, which have no gradient.
+// True for operators with results of ones and zeros, without a gradient.
 bool GivesTruth(BinaryKind kind) {
   switch (kind) {
     case BinaryKind::kGreaterEqual:
@@ -206,7 +206,7 @@ class BinaryLayer : public Layer {
 
   absl::StatusOr<Shape> OutputShape(std::span<const Shape> inputs) override {
     if (inputs.size() != 2) return absl::InvalidArgumentError("needs at least two inputs");
-    // The batch of one would be an axis of the other.
+    // Aligned at the last axis, one operand's batch would meet another axis of the other.
     if (operation_ && inputs[0].size() != inputs[1].size()) {
       return absl::InvalidArgumentError(
           absl::StrCat("needs operands of as many axes, not ", ShapeName(inputs[0]), " and ",
@@ -291,7 +291,7 @@ std::optional<BinaryKind> KindOf(const std::string& class_name) {
   return std::nullopt;
 }
 
-// The activation that an operator with the number c on the other side amounts to, if there is one.
+// The activation equivalent to an operator with a number c on a side, if any.
 std::optional<Activation> WithNumber(const std::string& op, float c, bool number_first) {
   using K = ActivationKind;
   if (op == "Add") return Activation{K::kAffine, 1, c, 0};
@@ -306,7 +306,7 @@ std::optional<Activation> WithNumber(const std::string& op, float c, bool number
   return std::nullopt;
 }
 
-// Computes f(x) op c, or c op x, for an operator that is no activation.
+// Computes f(x) op c, or c op x, for an operator without an equivalent activation.
 class WithNumberLayer : public Layer {
  public:
   WithNumberLayer(LayerConfig& config, BinaryKind kind, float number, bool number_first,
@@ -416,7 +416,7 @@ std::unique_ptr<Layer> MakeLogarithm(LayerConfig& config, float base) {
 
 std::unique_ptr<Layer> MakeOperator(LayerConfig& config) {
   const nlohmann::json& args = config.TakeArgs();
-  if (config.class_name() == "AddN") {  // of a list
+  if (config.class_name() == "AddN") {  // takes a list
     return std::make_unique<BinaryLayer>(config, BinaryKind::kAdd, false, true);
   }
   std::unique_ptr<Layer> layer;

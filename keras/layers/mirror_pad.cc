@@ -1,4 +1,4 @@
-// Pad in the modes "reflect" and "symmetric", which put an axis' own elements around it, mirrored.
+// Pad in the modes "reflect" and "symmetric": surrounds an axis with its own mirrored elements.
 #include <utility>
 #include <vector>
 
@@ -10,7 +10,7 @@
 namespace paracord {
 namespace {
 
-// A part of the output that is copied from a part of the input; offsets are within an example.
+// A part of the output copied from a part of the input; offsets are within an example.
 struct Piece {
   Shape dims;
   std::vector<int64_t> a, y;  // strides
@@ -30,7 +30,7 @@ class MirrorKernel : public Kernel {
       ops_.Copy(way.walk, false, call.inputs[0] + way.from, call.output + way.to);
     }
   }
-  // Within one way no element occurs twice.
+  // Within a way no element occurs twice.
   void Backward(const BackwardCall& call) override {
     if (call.d_inputs[0] == nullptr) return;
     ops_.Fill(n_, 0, call.d_inputs[0]);

@@ -12,7 +12,7 @@
 namespace paracord {
 namespace {
 
-// The indices of the variables that a normalisation may have.
+// The indices of a normalisation's optional variables.
 struct NormVariables {
   std::optional<size_t> scale, offset, mean, variance;
   template <class Pointer>
@@ -21,11 +21,11 @@ struct NormVariables {
   }
 };
 
-// The calls of a layer in one run. Each of them updates the moving averages after the call before.
+// The calls of a layer in a run. Each call updates the moving averages left by its predecessor.
 struct Calls {
   double momentum = 0;
   int count = 0;
-  // The weight of one call's observation when the observations of all calls are combined into one.
+  // The weight of a call's observation in the combined observation of all calls.
   float Weight(int later) const {
     if (count <= 1) return 1;
     return static_cast<float>((1 - momentum) * std::pow(momentum, later) /
@@ -81,7 +81,7 @@ class NormKernel : public Kernel {
     float* d_scale = NormVariables::At(call.d_parameters, at_.scale);
     float* d_offset = NormVariables::At(call.d_parameters, at_.offset);
     if (from_batch_ && masked_ != nullptr) {
-      if (shape_.relu > 0) {  // as the output lies strictly between the bounds, so did the input
+      if (shape_.relu > 0) {  // output and input are inside the bounds alike
         ops_.ActivateBackward({ActivationKind::kReluGeneral, 0, shape_.relu}, shape_.rows,
                               shape_.columns, call.output, call.output, call.d_output,
                               call.d_output);
@@ -93,7 +93,7 @@ class NormKernel : public Kernel {
                              NormVariables::At(call.parameters, at_.offset), call.d_output,
                              call.d_inputs[0], d_scale, d_offset);
     }
-    // The "gradient" of a moving average is the observation it is updated with.
+    // The "gradient" of a moving average is the observation for its update.
     const float weight = call.share * calls_.Weight(call.later_calls);
     if (float* observed = NormVariables::At(call.d_parameters, at_.mean)) {
       ops_.Affine(count_, weight, 0, mean, observed);
@@ -165,8 +165,8 @@ class NormLayer : public Layer {
     RETURN_IF_ERROR(declare("moving_mean", moving_mean_, at_.mean));
     RETURN_IF_ERROR(declare("moving_variance", moving_variance_, at_.variance));
     if (observes_ && momentum_ < 1) {
-      // Each call updates the averages in turn. A factor of 0 would mean that they are not moving
-      // averages; the least positive number has the same effect.
+      // Each call updates the averages in turn. A factor of 0 would turn the moving averages into
+      // constants; the least positive number has the effect of 0.
       const double kept =
           std::max(std::pow(momentum_, ++calls_), std::numeric_limits<double>::min());
       MakeMoving(*at_.mean, kept);
@@ -214,12 +214,12 @@ class NormLayer : public Layer {
     const bool unbiased = Fused(inputs[0]) && shape.rows > 1;
     const float correction =
         unbiased ? static_cast<float>(shape.rows) / static_cast<float>(shape.rows - 1) : 1.f;
-    shape.relu = relu;  // the masked moments do not handle it
+    shape.relu = relu;  // the masked moments do not handle relu
     return std::make_unique<NormKernel>(ops, shape, at_, observes_, Calls{momentum_, calls_},
                                         correction, std::move(kept), std::move(masked));
   }
 
-  // True if the mask covers all axes but the last, or all with size 1 where it is constant.
+  // True if the mask covers all axes but the last, or all, with size 1 on constant axes.
   static bool Covers(const Shape& mask, const Shape& input) {
     bool covers = mask.size() == input.size() || mask.size() + 1 == input.size();
     for (size_t i = 0; covers && i < mask.size(); ++i) {
@@ -236,8 +236,8 @@ class NormLayer : public Layer {
     walk.y = RowMajor(walk.dims);
     return Shorten(std::move(walk));
   }
-  // Keras 2 has a fused kernel for images and volumes, which estimates the variance without bias
-  // and ignores masks.
+  // Keras 2's fused kernel for images and volumes estimates the variance without bias and ignores
+  // masks.
   bool Fused(const Shape& input) const {
     return keras2_ && fused_ && (input.size() == 3 || input.size() == 4);
   }
@@ -262,8 +262,8 @@ class NormLayer : public Layer {
   int calls_ = 0;
 };
 
-// Computes (x - mean) / max(sqrt(variance), 1e-7) with constants from the file, or from the
-// variables `mean` and `variance` (and `count`, which has no effect).
+// Computes (x - mean) / max(sqrt(variance), 1e-7) with constants from the file, or with the
+// variables `mean` and `variance` (and the unused `count`).
 class NormalizationLayer : public Layer {
  public:
   explicit NormalizationLayer(LayerConfig& config) : Layer(config) {
@@ -345,7 +345,7 @@ class NormalizationLayer : public Layer {
    private:
     // Rows: mean, variance, zeros and ones.
     float* Kept(int64_t row) { return constants_.get() + row * shape_.columns; }
-    // max(sqrt(v), 1e-7) is sqrt(max(v, 1e-14)); the inverse normalisation multiplies by that root.
+    // max(sqrt(v), 1e-7) is sqrt(max(v, 1e-14)); the inverse normalisation multiplies by the root.
     const float* Variance(std::span<const float* const> parameters) {
       float* kept = Kept(1);
       if (own_ && invert_ && rooted_) return kept;
@@ -362,7 +362,7 @@ class NormalizationLayer : public Layer {
     bool rooted_ = false;
   };
 
-  // The axes with numbers of their own, which are the last ones.
+  // The axes with separate numbers, the last of the input.
   Shape ColumnsOf(const Shape& input) const {
     return Shape(input.end() - static_cast<std::ptrdiff_t>(axes_.size()), input.end());
   }
@@ -380,7 +380,7 @@ class NormalizationLayer : public Layer {
 
   bool invert_ = false;
   MaskRule mask_rule_ = MaskRule::kPass;
-  std::vector<int64_t> axes_;  // empty: one number for all
+  std::vector<int64_t> axes_;  // empty: a single number for all elements
   std::vector<float> mean_, variance_;
 };
 

@@ -16,7 +16,7 @@ struct NumberArray {
 // Reads a number, or nested lists of equal lengths; true counts as 1. nullopt for anything else.
 std::optional<NumberArray> ReadNumberArray(const nlohmann::json& value);
 
-// The nested lists of an array that Keras 3 wrote as {"class_name": "__numpy__" or "__tensor__",
+// The nested lists of an array written by Keras 3 as {"class_name": "__numpy__" or "__tensor__",
 // "config": {"value": ...}}; null for anything else.
 const nlohmann::json* ArrayValue(const nlohmann::json& argument);
 

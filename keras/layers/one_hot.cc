@@ -1,5 +1,5 @@
-// one_hot(ids, n): along a new axis of n elements, 1 at the place that an id names; an id that
-// names none has zeros. sequence_mask(lengths, n): 1 at the first places, as many as a length says.
+// one_hot(ids, n): 1 at the id's index along a new axis of n elements; zeros for an id out of
+// range. sequence_mask(lengths, n): 1 at the first `length` places.
 #include <numeric>
 
 #include "common/status_macros.h"

@@ -1,4 +1,4 @@
-// Operations on one tensor, element by element.
+// Elementwise operations on a single tensor.
 #include <cmath>
 #include <limits>
 
@@ -66,7 +66,7 @@ constexpr NamedUnary kUnary[] = {
     {"ZerosLike", {K::kAffine, 0, 0}},
 };
 
-// Passes x on and stops its gradient.
+// Passes x on and stops the gradient.
 class StopLayer : public Layer {
  public:
   explicit StopLayer(const LayerConfig& config) : Layer(config) {}
@@ -107,7 +107,7 @@ std::unique_ptr<Layer> MakeUnary(LayerConfig& config) {
     if (dtype == "bool") return MakeActivationLayer(config, {K::kNotEqual, 0});
     return MakeActivationLayer(config, {dtype == "float32" ? K::kLinear : K::kTruncate});
   }
-  if (name == "EnsureShape") config.Ignore("shape");  // Keras has held it against the model's
+  if (name == "EnsureShape") config.Ignore("shape");  // checked by Keras against the model's shape
   if (name == "LogicalNot") {                         // 1 - (x != 0)
     return MakeActivations(config, {K::kNotEqual, 0}, {K::kAffine, -1, 1});
   }

@@ -49,7 +49,7 @@ class PoolLayer : public Layer {
   const Window window_;
 };
 
-// The mean of the steps that a mask shows: sum(x m) / sum(m).
+// The mean of the visible steps: sum(x m) / sum(m).
 class MaskedMeanKernel : public Kernel {
  public:
   MaskedMeanKernel(Ops& ops, int64_t batch, const Shape& in, DeviceArray count, DeviceArray wide)
@@ -156,7 +156,7 @@ class GlobalPoolLayer : public Layer {
       return WindowAxis{.in = n, .out = 1, .size = n, .stride = n};
     };
     const int64_t columns = in[axes_ - 1];
-    int64_t rows = 1;  // of all images of a volume
+    int64_t rows = 1;  // rows of all images of a volume
     for (size_t i = 0; i + 1 < axes_; ++i) rows *= in[i];
     ASSIGN_OR_RETURN(auto pool, ops.MakePool2D({max_, batch, in.back(), all(rows), all(columns)}));
     if (!max_) return std::make_unique<PoolKernel>(std::move(pool));

@@ -15,7 +15,7 @@ struct Product {
   int64_t m = 0, k = 0, n = 0;
   bool transpose_a = false, transpose_b = false;
   Shape before;        // axes over an example's matrices, after broadcasting
-  bool one_b = false;  // all of them share one b, so that their rows form one matrix
+  bool one_b = false;  // all share a single b: their rows form one matrix
 };
 
 class ProductKernel : public Kernel {
@@ -43,7 +43,7 @@ class ProductKernel : public Kernel {
   const Parts parts_;
 };
 
-// The product of two vectors: a sum of products, without matrices of one row.
+// The product of two vectors: a sum of products, instead of a product of single-row matrices.
 class VectorProductKernel : public Kernel {
  public:
   VectorProductKernel(Ops& ops, int64_t batch, int64_t k, DeviceArray scratch)
@@ -68,7 +68,7 @@ class VectorProductKernel : public Kernel {
   const DeviceArray scratch_;
 };
 
-// An input with fewer matrices than the product, each of which is repeated.
+// An input with fewer matrices than the product, each repeated.
 class RepeatedInput {
  public:
   static absl::StatusOr<RepeatedInput> Make(Ops& ops, int64_t batch, const Shape& shape,
@@ -97,7 +97,7 @@ class RepeatedInput {
   DeviceArray x_, d_;
 };
 
-// A product of inputs that are transformed first; nullopt stands for an input as it is.
+// A product of transformed inputs; nullopt means an untransformed input.
 template <class Input>
 class ProductOfMadeKernel : public Kernel {
  public:
@@ -136,8 +136,8 @@ class ProductOfMadeKernel : public Kernel {
 
 class ProductLayer : public Layer {
  public:
-  // `axes` are summed over, the batch counted; nullopt multiplies matrices: the last axis of a with
-  // the second last of b. With `unit`, the inputs are scaled to unit length along them first.
+  // `axes`, counting the batch, are summed over; nullopt multiplies matrices: the last axis of a
+  // with the second last of b. With `unit`, first scales the inputs to unit length along the axes.
   ProductLayer(LayerConfig& config, std::optional<std::pair<int64_t, int64_t>> axes, bool unit)
       : Layer(config), axes_(axes), unit_(unit), keras2_(config.keras2()) {
     if (axes_.has_value()) return;
@@ -152,7 +152,7 @@ class ProductLayer : public Layer {
   }
 
   size_t most_inputs() const override { return 2; }
-  // In the operation, a constant is one matrix for all examples, or a vector with the axes of x.
+  // In the operation, a constant is a matrix for all examples, or a vector with the axes of x.
   absl::StatusOr<Shape> ConstantShape(size_t input, const Shape& constant,
                                       size_t rank) const override {
     if (axes_.has_value()) return Layer::ConstantShape(input, constant, rank);
@@ -188,7 +188,7 @@ class ProductLayer : public Layer {
     ASSIGN_OR_RETURN(const Product p, ProductOf(inputs));
     ASSIGN_OR_RETURN(auto product, MakeProduct(ops, batch, inputs, p));
     if (!unit_) return Repeating(ops, batch, inputs, p, std::move(product));
-    const float least = keras2_ ? 1e-12f : 1e-14f;  // of the squared length
+    const float least = keras2_ ? 1e-12f : 1e-14f;  // lower bound of the squared length
     Shape kept_a = inputs[0], kept_b = inputs[1];
     kept_a[p.transpose_a ? 0 : kept_a.size() - 1] = 1;
     kept_b[p.transpose_b ? 1 : 0] = 1;
@@ -249,10 +249,10 @@ class ProductLayer : public Layer {
     return std::min<std::ptrdiff_t>(2, std::ssize(shape));
   }
 
-  // In the operation: removes the axes before the matrices from a and b and puts them into `p`.
+  // In the operation: moves the axes before the matrices from a and b into `p`.
   void TakeMatrices(Shape& a, Shape& b, Product& p) const {
     if (std::max(a.size(), b.size()) < 3) return;
-    // The batch of one would be an axis of the other.
+    // Aligned at the last axis, one operand's batch would meet another axis of the other.
     if (!one_constant_ && a.size() != b.size()) return;
     p.one_b = one_constant_ && b.size() < 3 && !transpose_a_;
     Shape before(a.begin(), a.end() - Matrix(a)), other(b.begin(), b.end() - Matrix(b));
@@ -295,7 +295,7 @@ class ProductLayer : public Layer {
 
   const std::optional<std::pair<int64_t, int64_t>> axes_;
   const bool unit_, keras2_;
-  bool transpose_a_ = false, transpose_b_ = false, one_constant_ = false;  // of the operation
+  bool transpose_a_ = false, transpose_b_ = false, one_constant_ = false;  // for the operation
 };
 
 }  // namespace

@@ -10,16 +10,16 @@
 namespace paracord {
 namespace {
 
-// The axes, the batch first, along which separate numbers are drawn; along the others one number
-// serves all. Empty means all axes.
+// The axes, batch first, with separate random numbers; along other axes a number is shared. Empty
+// means all axes.
 using DrawnAxes = std::vector<bool>;
 
 class RandomLayer : public Layer {
  public:
   enum class Kind {
     kDropout,
-    kDropoutAlong,  // whole slices along some axes at once, such as channels
-    kAlpha,         // sets elements so that mean and variance of a selu's output are kept
+    kDropoutAlong,  // drops whole slices along some axes, such as channels
+    kAlpha,         // AlphaDropout: keeps mean and variance of a selu's output
     kNoise,         // x + noise
     kMultiplied,    // x (1 + noise)
   };
@@ -65,7 +65,7 @@ class RandomKernel : public Kernel {
   struct Plan {
     Kind kind = Kind::kDropout;
     float amount = 0;
-    int64_t batch = 0, each = 0, drawn = 0;  // elements, and random numbers, of one example
+    int64_t batch = 0, each = 0, drawn = 0;  // per example: elements, random numbers
     bool together = false;                   // all examples share the numbers
     Walk multiply;
   };
@@ -130,7 +130,7 @@ class RandomKernel : public Kernel {
       ops_.Dropout(key, plan_.amount, first, n, drawn_.get(), drawn_.get());
     }
   }
-  // The slope of an element that AlphaDropout keeps, whose factor is 1 / (1 - rate).
+  // The slope of an element kept by AlphaDropout, whose factor is 1 / (1 - rate).
   float OfKept() const { return static_cast<float>(alpha_scale_ * (1 - plan_.amount)); }
 
   Ops& ops_;
@@ -164,7 +164,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> RandomLayer::MakeKernel(Ops& ops, int64_
   return std::make_unique<RandomKernel>(ops, std::move(plan), std::move(drawn));
 }
 
-// Keras gives each axis its size or null, and 1 for axes along which elements are dropped together.
+// Keras gives each axis a size or null, and 1 for axes whose elements are dropped together.
 DrawnAxes ReadNoiseShape(LayerConfig& config) {
   DrawnAxes axes;
   const nlohmann::json* shape = config.Value("noise_shape");

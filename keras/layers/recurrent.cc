@@ -1,4 +1,4 @@
-// SimpleRNN, LSTM and GRU: reads their configs, declares their variables and shapes.
+// SimpleRNN, LSTM and GRU: reads configs, declares variables and shapes.
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "keras/layers/layers.h"
@@ -49,7 +49,7 @@ class RecurrentLayer : public Layer {
     return plan_.sequences ? MaskRule::kPass : MaskRule::kStop;
   }
   bool takes_masks() const override { return true; }
-  // Keras 3 propagates a mask only if the call has one tensor; first states are more.
+  // Keras 3 propagates a mask only to a call with a single tensor, without first states.
   bool masks_come_along(size_t inputs) const override { return keras2_ || inputs == 1; }
   size_t most_inputs() const override { return 1 + plan_.states; }
   absl::StatusOr<Shape> ConstantShape(size_t, const Shape& constant, size_t) const override {
@@ -89,7 +89,7 @@ class RecurrentLayer : public Layer {
   }
 
  private:
-  // The cell of an RNN has a name of its own, which may equal the layer's.
+  // The cell of an RNN has a name of its own, perhaps equal to the layer's.
   static std::string NameOfCell(LayerConfig& config, const std::string& otherwise) {
     const nlohmann::json* given = config.Value("cell_name");
     const bool named = given != nullptr && given->is_string();
@@ -102,7 +102,7 @@ class RecurrentLayer : public Layer {
     return static_cast<float>(rate);
   }
 
-  // `inputs` are the sequence, first states, and one mask for each of these.
+  // `inputs` are the sequence, first states, and a mask for each.
   absl::StatusOr<RecurrentPlan> PlanFor(std::span<const Shape> inputs, int64_t batch) const {
     RecurrentPlan plan = plan_;
     const Shape& x = inputs[0];
@@ -138,7 +138,7 @@ class RecurrentLayer : public Layer {
   const bool return_state_;
   const Initializer kernel_initializer_, recurrent_initializer_;
   Initializer bias_initializer_;
-  RecurrentPlan plan_;  // what does not depend on the input
+  RecurrentPlan plan_;  // the part independent of the input
   Shape output_;
 };
 

@@ -30,15 +30,14 @@ class RecurrentKernel : public Kernel {
   void ParameterGradients(const BackwardCall& call);
   void RecurrentGradient(float* d_kernel);
   void InputGradient(const BackwardCall& call);
-  // The state h of all steps as the product takes it, after dropout.
+  // The state h of all steps after dropout, the product's operand.
   const DeviceArray& IntoProduct() const {
     return training_ && p_.recurrent_dropout > 0 ? dropped_ : h_;
   }
   static uint16_t* In16(const DeviceArray& rounded) {
     return reinterpret_cast<uint16_t*>(rounded.get());
   }
-  // Returns numbers from `at` on with their bfloat16 copy; Rounded first makes the copy of `n`
-  // numbers.
+  // Returns numbers from `at` on with their bfloat16 copy; call Rounded first to copy `n` numbers.
   static ConstTensor Both(const DeviceArray& numbers, const DeviceArray& rounded, int64_t at = 0) {
     return {numbers.get() + at, rounded == nullptr ? nullptr : In16(rounded) + at};
   }
@@ -54,11 +53,11 @@ class RecurrentKernel : public Kernel {
         {p_.steps, p_.batch, p_.in}, {step, p_.steps * p_.in, 1}, {}, {p_.batch * p_.in, p_.in, 1}};
   }
   int64_t InStart() const { return p_.go_backwards ? (p_.steps - 1) * p_.in : 0; }
-  // A walk that applies one block to each of `times` blocks.
+  // A walk that applies a block to each of `times` blocks.
   static Walk Repeat(int64_t times, int64_t block) {
     return {{times, block}, {block, 1}, {0, 1}, {block, 1}};
   }
-  Walk ByRow(int64_t y_step) const {  // multiplies a state by one number for each row
+  Walk ByRow(int64_t y_step) const {  // multiplies each row of a state by a number
     return {{p_.batch, p_.units}, {p_.units, 1}, {1, 0}, {y_step, 1}};
   }
 
@@ -67,19 +66,19 @@ class RecurrentKernel : public Kernel {
   const CellShape cell_;
   struct {
     std::unique_ptr<Matmul> input, input_back, kernel;
-    // Products with the state; the second of each is for the candidate of a GRU that resets before
-    // the product.
+    // Products with the state; the second of each is for the candidate of a GRU with the reset
+    // before the product.
     std::array<std::unique_ptr<Matmul>, 2> recurrent, recurrent_back, recurrent_kernel;
   } products_;
   DeviceArray x_, z_, dz_, dr_, kept_;  // all steps
   DeviceArray h_, c_;                   // all steps, and the first state in front
-  DeviceArray dropped_, reset_;         // h as the product takes it: after dropout; r h
+  DeviceArray dropped_, reset_;         // operands of the product: h after dropout; r h
   DeviceArray mask_, shown_;            // (steps, batch); shown: 1 where outputs are not zero
   DeviceArray drop_x_, drop_h_;         // factors (batch, width)
   DeviceArray r_, dh_, dc_, part_;      // one step
   DeviceArray split_;  // the recurrent kernel split into gates and candidate, and a gradient
-  // bfloat16 copies over all steps, where products take bfloat16: of x, of h as products take it,
-  // of dz, and of dr if the product with the state has a gradient of its own.
+  // bfloat16 copies over all steps, where products take bfloat16: of x, of h as an operand, of dz,
+  // and of dr if the product with the state has a gradient of its own.
   struct {
     DeviceArray x, h, dz, dr;
   } rounded_;
@@ -169,7 +168,7 @@ void RecurrentKernel::TakeInput(const ForwardCall& call) {
     ops_.Fill(n, 1, factors);
     ops_.Dropout(Mix64(call.key ^ salt), rate, call.first_example * width, n, factors, factors);
   };
-  if (training_ && p_.dropout > 0) {  // one mask for all steps
+  if (training_ && p_.dropout > 0) {  // a mask for all steps
     draw(1, p_.dropout, p_.in, drop_x_.get());
     ops_.Binary(BinaryKind::kMultiply, Repeat(p_.steps, p_.batch * p_.in), x_.get(), drop_x_.get(),
                 x_.get());
@@ -193,8 +192,7 @@ void RecurrentKernel::TakeMask(const float* mask) {
   ops_.Copy({{steps, b}, {step, steps}, {}, {b, 1}}, false, mask + start, mask_.get());
   if (!shown_used_) return;
   ops_.Affine(steps * b, 1, 0, mask_.get(), shown_.get());
-  // A masked step repeats the output before it; before the first step that is not masked there is
-  // none.
+  // A masked step repeats the previous output; before the first visible step there is none.
   for (int64_t t = 1; t < steps && !p_.zero_output; ++t) {
     float* now = shown_.get() + t * b;
     ops_.Binary(BinaryKind::kMaximum, {{b}, {1}, {1}, {1}}, now, now - b, now);
@@ -286,12 +284,12 @@ void RecurrentKernel::TakeOutputGradient(int64_t t, const float* d_output) {
   ops_.Add(p_.block(), part_.get(), dh_.get());
 }
 
-// Takes dh and dc from the state after a step to the state before it.
+// Carries dh and dc from the state after a step to the state before.
 void RecurrentKernel::StepBackward(int64_t t, ConstTensor recurrent, bool first_states) {
   const int64_t u = p_.units, n = p_.block(), rows = p_.steps * p_.batch;
   const CellStep step = Step(t);
   float* dz = dz_.get() + t * n * p_.gates;
-  // The gradient of r; it has two tensors if the reset precedes the product.
+  // The gradient of r, two tensors if the reset precedes the product.
   float* dr = !p_.own_product() ? dz : dr_.get() + t * n * (p_.reset_before() ? 2 : p_.gates);
   CellShape shape = cell_;
   if (p_.reset_before()) {

@@ -1,7 +1,7 @@
-// The kernel of SimpleRNN, LSTM and GRU. Its own tensors lie step by step (steps, batch, width), so
-// that the product with the input is one matmul over all steps, each step's product with the state
-// works on contiguous blocks, and going backwards in time only changes how the input is copied.
-// Made by the layer (recurrent.cc) for a batch size, owned by the graph as every Kernel.
+// The kernel of SimpleRNN, LSTM and GRU. Its tensors lie step by step (steps, batch, width): the
+// product with the input is a single matmul over all steps, each step's product with the state
+// works on contiguous blocks, and going backwards in time only changes the copy of the input. Made
+// by the layer (recurrent.cc) for a batch size, owned by the graph like every Kernel.
 #pragma once
 
 #include <memory>
@@ -19,8 +19,8 @@ struct RecurrentPlan {
   Activation activation, recurrent_activation;
   bool bias = false, sequences = false, go_backwards = false, zero_output = false;
   float dropout = 0, recurrent_dropout = 0;
-  size_t states = 1, given_states = 0;  // of the cell; those that are given as inputs
-  int64_t each = 0;                     // floats of one example of the output
+  size_t states = 1, given_states = 0;  // states of the cell; states given as inputs
+  int64_t each = 0;                     // floats of an example's output
 
   int64_t block() const { return batch * units; }  // floats of one state
   bool reset_before() const { return kind == CellKind::kGruGates; }
@@ -28,7 +28,7 @@ struct RecurrentPlan {
 };
 
 // Inputs: x (batch, steps, in), first states (batch, units), a mask (batch, steps) if `masked`, and
-// others that are ignored. Parameters: kernel, recurrent kernel, bias. An example of the output is
+// further inputs, ignored. Parameters: kernel, recurrent kernel, bias. An example of the output is
 // h of all steps or of the last, followed by the last states if `each` has room for them.
 absl::StatusOr<std::unique_ptr<Kernel>> MakeRecurrentKernel(Ops& ops, const RecurrentPlan& plan,
                                                             bool masked);

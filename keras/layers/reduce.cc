@@ -1,4 +1,4 @@
-// Operations along axes: sums, extremes, moments, norms and others.
+// Operations along axes: sums, extremes, moments, norms and more.
 #include <cmath>
 #include <limits>
 
@@ -13,7 +13,7 @@ namespace {
 
 using K = ActivationKind;
 
-// Sums elements, after applying `before` if it is not linear, times `scale`.
+// Sums elements times `scale`, after applying `before` unless linear.
 class SumKernel : public Kernel {
  public:
   SumKernel(Ops& ops, Reduction r, Activation before, float scale, DeviceArray wide)
@@ -65,7 +65,7 @@ class CountKernel : public Kernel {
   const DeviceArray wide_;
 };
 
-// The maximum or minimum; equal ones share the gradient, as in TensorFlow.
+// The maximum or minimum; equal elements share the gradient, as in TensorFlow.
 class ExtremeKernel : public Kernel {
  public:
   ExtremeKernel(Ops& ops, Reduction r, Largest largest, bool smallest, DeviceArray wide,
@@ -131,7 +131,7 @@ class VarianceKernel : public Kernel {
   const DeviceArray wide_, mean_;
 };
 
-// The logarithm of the sum of exp; the maximum is factored out, unless it is infinite.
+// The logarithm of the sum of exp, with the maximum factored out unless infinite.
 class LogSumExpKernel : public Kernel {
  public:
   LogSumExpKernel(Ops& ops, Reduction r, Largest largest, DeviceArray wide, DeviceArray most)
@@ -205,7 +205,7 @@ Along AlongOf(const std::string& class_name) {
   return Along::kSum;
 }
 
-// Reduces along axes that the file gives, of which there must be some.
+// Reduces along the axes given in the file; at least one is required.
 class AlongAxes : public Layer {
  public:
   explicit AlongAxes(LayerConfig& config) : Layer(config) {

@@ -7,7 +7,7 @@
 namespace paracord {
 namespace {
 
-// The walk into a copy that has the reduced axes last.
+// The walk into a copy with the reduced axes last.
 Walk ToEnd(int64_t batch, const Shape& shape, const std::vector<bool>& reduced) {
   const std::vector<int64_t> steps = RowMajor(WithBatch(batch, shape));
   Walk walk{{batch}, {steps[0]}, {}, {}};

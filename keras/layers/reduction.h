@@ -28,7 +28,7 @@ struct Reduction {
 };
 
 // The maximum along the axes, by pooling: of the tensor itself if the axes are adjacent, otherwise
-// of a copy that has them last.
+// of a copy with these axes last.
 class Largest {
  public:
   static absl::StatusOr<Largest> Make(Ops& ops, int64_t batch, const Shape& shape,

@@ -1,5 +1,5 @@
-// Rescaling by arrays that are broadcast over the last axes, such as one number for each channel in
-// EfficientNet. (Rescaling by one number is an activation.)
+// Rescaling by arrays broadcast over the last axes, for example a number for each channel in
+// EfficientNet. (Rescaling by a single number is an activation.)
 #include <algorithm>
 #include <cmath>
 
@@ -76,7 +76,7 @@ class RescalingLayer : public Layer {
     ops.Upload(n, array.values.data(), values.get());
     ASSIGN_OR_RETURN(const Shape aligned, AlignedShape(array.shape, input.size()));
     Walk walk{whole, RowMajor(whole), BroadcastSteps(1, aligned, input), RowMajor(whole)};
-    walk.b[0] = 0;  // the same for every example
+    walk.b[0] = 0;  // shared by every example
     return RescalingKernel::Numbers{Shorten(std::move(walk)), std::move(values)};
   }
 

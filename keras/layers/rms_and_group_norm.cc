@@ -67,7 +67,7 @@ class RmsLayer : public Layer {
     const DeviceArray kept_;
   };
 
-  // The axes of the input that it works along.
+  // The normalised axes of the input.
   absl::StatusOr<Shape> LastAxes(const Shape& input) const {
     ASSIGN_OR_RETURN(const size_t first, FirstOfLastAxes(axes_, input));
     return Shape(input.begin() + static_cast<std::ptrdiff_t>(first), input.end());
@@ -76,11 +76,11 @@ class RmsLayer : public Layer {
   const bool unit_;
   const double epsilon_;
   std::vector<int64_t> axes_{-1};
-  int64_t columns_ = 1;  // of the last call
+  int64_t columns_ = 1;  // columns of the last call
 };
 
-// Mean and variance of each example over places and a group of channels; each channel has its own
-// scale and offset.
+// Mean and variance of each example over places and a group of channels; each channel has a scale
+// and an offset.
 class GroupNormKernel : public Kernel {
  public:
   struct Plan {
@@ -204,7 +204,7 @@ class GroupNormLayer : public Layer {
 
   const Initializer gamma_, beta_;
   int64_t groups_ = 1, axis_ = -1;
-  GroupNormKernel::Plan plan_;  // what does not depend on the input
+  GroupNormKernel::Plan plan_;  // the part independent of the input
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// roll(x, shift, axis): moves elements along axes; what leaves an axis at its end comes in again at
-// its begin.
+// roll(x, shift, axis): rotates elements along axes; elements leaving at an end re-enter at the
+// beginning.
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -15,7 +15,7 @@ namespace {
 // A block of an example that moves as a whole.
 struct Block {
   Shape dims;
-  int64_t from = 0, to = 0;  // offsets of its first element
+  int64_t from = 0, to = 0;  // offsets of the block's first element
 };
 
 class RollLayer : public Layer {
@@ -51,8 +51,7 @@ class RollLayer : public Layer {
   }
 
  private:
-  // Each axis that moves cuts every block into the part that goes on and the part that comes in
-  // again.
+  // Each moving axis cuts every block into a part that shifts and a part that wraps around.
   absl::StatusOr<std::vector<Block>> BlocksOf(const Shape& input) const {
     const std::vector<int64_t> steps = RowMajor(input);
     Shape moves(input.size(), 0);

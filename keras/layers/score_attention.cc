@@ -1,4 +1,4 @@
-// Attention and AdditiveAttention: one head without projections. Scores are products of queries and
+// Attention and AdditiveAttention: a head without projections. Scores are products of queries and
 // keys, or sums over tanh(query + key).
 #include <utility>
 
@@ -233,7 +233,7 @@ class ScoreAttentionKernel : public Kernel {
   DeviceArray scores_, d_scores_, dropped_, mask_;  // (batch, queries, keys)
   bool drew_ = false;  // random numbers were drawn in the last forward pass
   DeviceArray own_;    // (batch, queries, out), used if the scores are returned
-  DeviceArray d_key_;  // of a value that is also the key
+  DeviceArray d_key_;  // for a value that serves as key
 };
 
 // The inputs are query, value and perhaps key, then as many masks.
@@ -329,7 +329,7 @@ class ScoreAttentionLayer : public Layer {
   }
 
   const bool additive_;
-  ScorePlan plan_;  // what does not depend on the inputs
+  ScorePlan plan_;  // the part independent of the inputs
   Shape output_, scores_;
 };
 

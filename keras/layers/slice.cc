@@ -32,7 +32,7 @@ class SliceLayer : public CopyLayer {
 
   absl::StatusOr<Plan> PlanFor(const Shape& input) const override {
     const std::vector<int64_t> steps = RowMajor(input);
-    size_t named = 0;  // axes that the index has entries for, the batch included
+    size_t named = 0;  // axes covered by the index, including the batch
     for (const auto& entry : key_) named += !entry.is_null() && !IsEllipsis(entry) ? 1 : 0;
     if (named > input.size() + 1) return Bad("names more axes than there are");
     Plan plan;
@@ -79,7 +79,7 @@ class SliceLayer : public CopyLayer {
   }
 
  private:
-  // tf.slice(x, begin, size), where a size of -1 is what there is; of the batch all is taken.
+  // tf.slice(x, begin, size): a size of -1 means the rest; the whole batch is taken.
   void ReadBounds(LayerConfig& config) {
     const std::vector<int64_t> begin = config.Integers("begin"), size = config.Dims("size");
     key_ = nlohmann::json::array();
@@ -142,7 +142,7 @@ class SliceLayer : public CopyLayer {
   nlohmann::json key_;
 };
 
-// One of the outputs of a layer with several outputs.
+// An output of a layer with several outputs.
 class PartLayer : public CopyLayer {
  public:
   PartLayer(const Layer& of, Shape shape, int64_t from)

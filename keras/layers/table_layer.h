@@ -1,6 +1,6 @@
-// Layers that read ids. The first variable of a TableLayer is a table of rows that its first input
-// names. For a run in which only some rows are there, the graph says how many, and the input has
-// their numbers among these, or -1 for an id whose row is not there: that reads as zeros.
+// Layers that read ids. The first variable of a TableLayer is a table of rows, selected by the
+// first input. For a run with only some of the rows, the graph tells their number, and the input
+// holds indices among these rows, or -1 for an absent row, read as zeros.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ class TableLayer {
   virtual ~TableLayer() = default;
   static constexpr int64_t kAllRows = -1;
   void UseRows(int64_t rows) { rows_there_ = rows; }
-  // Called once if the table grows: its ids may then be any.
+  // Called once if the table grows: any id is then valid.
   void Grow() { growing_ = true; }
 
  protected:

@@ -1,4 +1,4 @@
-// TimeDistributed, which calls a layer for each time step.
+// TimeDistributed, which applies a layer to each time step.
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "keras/layers/inner_layer.h"
@@ -16,8 +16,8 @@ class TimeDistributedLayer : public Layer {
         freezes_(FreezesWithin(config)),
         own_(activity().value_or(ActivityPenalty())) {
     const json spec = SpecOf(config, "layer");
-    // Keras 2 omits the inner layer's name in names of variables; a layer that was inside a model
-    // has no name of its own.
+    // Keras 2 omits the inner layer's name in variable names; a layer from inside a model has no
+    // name of its own.
     const bool own_name = config.keras2() || !spec["config"].contains("name");
     const std::string name =
         own_name ? config.name() : absl::StrCat(config.name(), "/", NameIn(spec));
@@ -63,7 +63,7 @@ class TimeDistributedLayer : public Layer {
     }
     Adopt({inner_.get()});
     if (freezes_) FreezeAdopted();
-    if (within_.has_value()) {  // each step counts as an example of it
+    if (within_.has_value()) {  // each step counts as an example
       const auto n = static_cast<float>(steps);
       SetActivity({own_.l1 + within_->l1 / n, own_.l2 + within_->l2 / n});
     }
@@ -105,7 +105,7 @@ class TimeDistributedLayer : public Layer {
     const int64_t steps_;
   };
 
-  // The inner layer has one kernel for each step, called in turn.
+  // Calls the inner layer's kernels, one for each step, in turn.
   class StepByStepKernel : public Kernel {
    public:
     struct Plan {
@@ -217,7 +217,7 @@ class TimeDistributedLayer : public Layer {
   }
 
   static Shape Within(const Shape& shape) { return {shape.begin() + 1, shape.end()}; }
-  // The shapes of one step of the inputs, or of the input and its mask if the inner layer takes
+  // The shapes of a step of the inputs, or of the input and its mask if the inner layer takes
   // masks.
   absl::StatusOr<std::vector<Shape>> InputsWithin(std::span<const Shape> inputs) const {
     std::vector<Shape> within{Within(inputs[0])};

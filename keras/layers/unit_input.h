@@ -1,4 +1,4 @@
-// Scales an input to unit length along some of its axes, forward and backward. Owned by a Kernel.
+// Scales an input to unit length along some axes, forward and backward. Owned by a Kernel.
 #pragma once
 
 #include "common/status_macros.h"
@@ -7,9 +7,9 @@
 
 namespace paracord {
 
-// `rest` has the size 1 on the axes that are scaled together. A length is the sum of absolute
-// values (`order` 1) or the Euclidean norm (`order` 2). Sums of absolute values or of squares below
-// `least` count as `least`.
+// `rest` has size 1 on the jointly scaled axes. A length is the sum of absolute values (`order` 1)
+// or the Euclidean norm (`order` 2). Sums of absolute values or of squares below `least` count as
+// `least`.
 class UnitInput {
  public:
   static absl::StatusOr<UnitInput> Make(Ops& ops, int64_t batch, const Shape& shape,
@@ -77,8 +77,7 @@ class UnitInput {
   int order_;
   int64_t n_ = 0, lengths_ = 0;
   Walk by_length_, over_axis_;
-  // kept_ has three numbers for each length: its inverse, whether it is above the least (1 or 0),
-  // and a sum.
+  // kept_ has three numbers for each length: the inverse, 1 if above the least (else 0), and a sum.
   DeviceArray unit_, d_, kept_;
 };
 

@@ -30,7 +30,7 @@ class VolumeWindow {
       wide = wide || dilation[i] > 1;
     }
     if (strided && wide) {
-      // Keras refuses that, too.
+      // Keras refuses the combination, too.
       config.Fail("strides", "above 1 cannot be combined with dilation_rate above 1");
     }
   }
@@ -126,7 +126,7 @@ class VolumeConvKernel : public Kernel {
   }
 
  private:
-  // Walks from the input into the padded input, from which the slices of a tap are taken.
+  // Walks from the input into the padded input, the source of a tap's slices.
   Walk Pad() const {
     const int64_t n = depth_.in * image_;
     return {{slice_.batch, n}, {n, 1}, {}, {padded_ * image_, 1}};
@@ -141,11 +141,11 @@ class VolumeConvKernel : public Kernel {
 
   Ops& ops_;
   const WindowAxis depth_;
-  const ConvShape slice_;  // the convolution of one depth
+  const ConvShape slice_;  // the convolution of a single depth
   const bool bias_;
   int64_t images_ = 0, image_ = 0, out_ = 0, tap_ = 0, padded_ = 0;
   std::unique_ptr<Conv2D> conv_;
-  DeviceArray x_, slices_, part_;  // x_: the padded input, and in backward its gradient
+  DeviceArray x_, slices_, part_;  // x_: the padded input, in backward its gradient
 };
 
 class VolumeConvLayer : public Layer {

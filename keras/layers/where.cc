@@ -10,18 +10,18 @@
 namespace paracord {
 namespace {
 
-// One of the three operands, broadcast to the output.
+// An operand of the three, broadcast to the output.
 struct Side {
   std::optional<size_t> input;  // nullopt: the operand is a number
   DeviceArray number;
   std::vector<int64_t> steps;
-  bool whole = false;  // it has the shape of the output
+  bool whole = false;  // has the output's shape
   int64_t n = 0;
 };
 
 class WhereKernel : public Kernel {
  public:
-  // `yes` and `no` (n) have 1 where the condition is not 0, and where it is 0.
+  // `yes` and `no` (n) are 1 where the condition is nonzero, and where it is zero.
   WhereKernel(Ops& ops, Shape dims, std::array<Side, 3> sides, DeviceArray yes, DeviceArray no,
               DeviceArray wide)
       : ops_(ops),

@@ -8,8 +8,8 @@
 namespace paracord {
 namespace {
 
-// The limit on the places of a convolution's kernel. oneDNN's time and memory to prepare a
-// convolution grow with them; up to here it takes a few seconds at most.
+// The limit of a convolution kernel's places. oneDNN's time and memory to prepare a convolution
+// grow with the places; at the limit they reach a few seconds.
 constexpr int64_t kPlacesMax = int64_t{1} << 22;
 
 std::pair<int64_t, int64_t> Sizes(LayerConfig& config, size_t axes, absl::string_view key,
@@ -40,7 +40,7 @@ absl::Status SlideWindow(const char* name, const std::string& padding, WindowAxi
     return absl::InvalidArgumentError(absl::StrCat("the ", name, " of its input, ", axis.in,
                                                    ", is smaller than its window, ", reach));
   }
-  // Pixels at the end that no window reaches count as left out, not as negative padding.
+  // Pixels at the end beyond every window count as left out, not as negative padding.
   const int64_t used = (axis.out - 1) * axis.stride + reach;
   if (padding == "causal") axis.pad_after = std::max<int64_t>(used - axis.in - axis.pad_before, 0);
   return absl::OkStatus();
@@ -70,7 +70,8 @@ Window::Window(LayerConfig& config, size_t window_axes, absl::string_view size_k
   height = {.size = size.first, .stride = strides.first, .dilation = dilation.first};
   width = {.size = size.second, .stride = strides.second, .dilation = dilation.second};
   if ((strides.first > 1 || strides.second > 1) && (dilation.first > 1 || dilation.second > 1)) {
-    config.Fail("strides", "above 1 cannot be combined with dilation_rate above 1");  // as in Keras
+    // Refused by Keras, too.
+    config.Fail("strides", "above 1 cannot be combined with dilation_rate above 1");
   }
 }
 

@@ -1,4 +1,4 @@
-// The window of a convolution or a pooling, from its layer's keys: over steps (one axis, treated as
+// The window of a convolution or pooling, from the layer's keys: over steps (one axis, treated as
 // an image of one row) or over an image. Pure.
 #pragma once
 

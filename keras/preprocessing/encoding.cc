@@ -1,4 +1,4 @@
-// CategoryEncoding encodes indices that the data has; Discretization computes indices of intervals.
+// CategoryEncoding encodes the data's indices; Discretization computes indices of intervals.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -50,7 +50,7 @@ class DiscretizationStep : public PreprocessingStep {
  public:
   explicit DiscretizationStep(LayerConfig& config) : PreprocessingStep(config) {
     ReadMode(config, "int", {"int", "one_hot", "multi_hot", "count"});
-    config.Ignore("num_bins");  // of adapt(), as the next
+    config.Ignore("num_bins");  // used by adapt(), like the next key
     config.Ignore("epsilon");
     ReadBoundaries(config);
     encoding_.depth = static_cast<int64_t>(boundaries_.size()) + 1;

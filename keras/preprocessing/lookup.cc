@@ -1,6 +1,6 @@
-// StringLookup and IntegerLookup return the index of a word in a vocabulary. The indices are, in
-// this order: that of the mask (0, in mode int, if there is a mask_token), those of unknown words
-// (num_oov_indices), and those of the vocabulary.
+// StringLookup and IntegerLookup return a word's index in a vocabulary. In order, indices belong to
+// the mask (0, in mode int, with a mask_token), to unknown words (num_oov_indices), and to the
+// vocabulary.
 #include <limits>
 #include <optional>
 
@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::json;
 
-// These overloads read a token of a config, print it, and give an integer its bin.
+// Overloads for both token types: read from a config, print, and hash to a bin.
 bool ReadToken(const json& value, std::string& token) {
   if (value.is_string()) token = value.get<std::string>();
   return value.is_string();
@@ -133,7 +133,7 @@ class LookupStep : public PreprocessingStep {
     token = std::move(read);
   }
 
-  // Whether the list begins with the mask and the unknown words, at the indices that they have.
+  // Whether the list begins with the mask and the unknown words, at their indices.
   bool BeginsWithSpecial(const std::vector<Token>& words,
                          const std::optional<Token>& oov_token) const {
     const auto special = static_cast<size_t>(first_ + oov_);
@@ -212,7 +212,7 @@ class LookupStep : public PreprocessingStep {
   absl::Status Find(const Token& token, int64_t& index) const {
     if (mask_ && token == *mask_) {
       const bool int_mode = encoding_.mode == IndexEncoding::Mode::kInt;
-      index = int_mode ? 0 : std::numeric_limits<int64_t>::max();  // in no encoding
+      index = int_mode ? 0 : std::numeric_limits<int64_t>::max();  // outside every encoding
       return absl::OkStatus();
     }
     if (const auto found = index_.find(token); found != index_.end()) {
@@ -234,7 +234,7 @@ class LookupStep : public PreprocessingStep {
   }
 
   int64_t oov_ = 1;
-  int64_t first_ = 0;  // of the indices of words that are not known
+  int64_t first_ = 0;  // first index of unknown words
   bool by_hash_ = false;
   TokenHash hash_;
   std::optional<Token> mask_;

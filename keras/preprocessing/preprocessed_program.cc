@@ -8,7 +8,7 @@
 namespace paracord {
 namespace {
 
-// The batch as the rest of the model takes it, and the rows that it reads.
+// The batch for the rest of the model, and the rows read by it.
 struct PreprocessedRows : TableRows {
   Batch ready;
   std::shared_ptr<const TableRows> of_rest;
@@ -69,7 +69,7 @@ class PreprocessedProgram : public GradientProgram {
   }
 
  private:
-  // Who looked at its rows has computed it.
+  // Already computed if the batch's rows are in use.
   absl::StatusOr<const Batch*> Ready(const Batch& batch) {
     if (rows_ != nullptr) return &rows_->ready;
     RETURN_IF_ERROR(preprocessor_->Run(batch, ready_));
@@ -80,7 +80,7 @@ class PreprocessedProgram : public GradientProgram {
   const std::unique_ptr<GradientProgram> rest_;
   const bool has_tables_;
   std::shared_ptr<const PreprocessedRows> rows_;
-  Batch ready_;  // its storage is kept from batch to batch
+  Batch ready_;  // storage reused from batch to batch
 };
 
 }  // namespace

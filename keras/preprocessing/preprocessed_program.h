@@ -9,7 +9,7 @@
 
 namespace paracord {
 
-// `rest` must have been built for the model and schema that `preprocessor` left.
+// `rest` must have been built for the model and schema left by `preprocessor`.
 std::unique_ptr<GradientProgram> MakePreprocessedProgram(std::unique_ptr<Preprocessor> preprocessor,
                                                          std::unique_ptr<GradientProgram> rest);
 

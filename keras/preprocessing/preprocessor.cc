@@ -18,8 +18,7 @@ absl::Status At(const LayerSpec& layer, const absl::Status& status) {
                                                   status.message()));
 }
 
-// Returns the kind that the InputLayer's dtype says; nullopt if it says none, so that the data
-// decides.
+// Returns the kind of the InputLayer's dtype; nullopt without a dtype: the data decide.
 std::optional<RawKind> DeclaredKind(const LayerSpec& layer) {
   const auto dtype = layer.config.find("dtype");
   if (dtype == layer.config.end() || !dtype->is_string()) return std::nullopt;
@@ -46,8 +45,7 @@ std::vector<bool> FindRaw(const ModelSpec& model) {
   return raw;
 }
 
-// The raw nodes whose values preprocessing layers alone read: the rest of the model has no need of
-// them.
+// The raw nodes read only by preprocessing layers, unneeded by the rest of the model.
 std::vector<bool> FindRemoved(const ModelSpec& model, const std::vector<bool>& raw) {
   std::vector<bool> needed(raw.size(), false), used(raw.size(), false);
   for (size_t i = 0; i < raw.size(); ++i) {
@@ -184,8 +182,7 @@ absl::Status Preprocessor::AddStep(const ModelSpec& model, size_t node) {
   return absl::OkStatus();
 }
 
-// Refuses integers that float32 cannot represent and that go on into the graph, except for the ids
-// of an Embedding.
+// Refuses integers beyond float32 on their way into the graph, except for ids of an Embedding.
 absl::Status Preprocessor::CheckExported(const ModelSpec& model, size_t node) const {
   const Value& value = values_[values_of_.at(node)];
   if (value.step == nullptr || value.type.kind != RawKind::kInteger) return absl::OkStatus();
@@ -226,7 +223,7 @@ absl::Status Preprocessor::Rewrite(ModelSpec& model, Batch& schema) {
       RETURN_IF_ERROR(CheckExported(model, i));
       exports_.push_back(values_of_.at(i));
       const size_t place = exports_.size() - 1;
-      // The new input gets a name that no layer has, since one layer may be called more than once.
+      // The new input gets a name that no layer has, because a layer may be called more than once.
       const std::string name = absl::StrCat(model.layers[node.layer].name, "#", place);
       Column column{
           .name = name, .shape = {value.type.shape.begin(), value.type.shape.end()}, .values = {}};
@@ -261,7 +258,7 @@ absl::Status Preprocessor::Rewrite(ModelSpec& model, Batch& schema) {
   return absl::OkStatus();
 }
 
-// Marks the nodes of which the graph can know nothing: preprocessing layers and inputs of strings.
+// Marks the nodes unknown to the graph: preprocessing layers and inputs of strings.
 void Preprocessor::MarkUnknown(const std::vector<bool>& raw, bool has_data,
                                ModelSpec& model) const {
   for (size_t i = 0; i < raw.size(); ++i) {
@@ -284,7 +281,7 @@ std::unique_ptr<Preprocessor> Preprocessor::TakeOut(ModelSpec& model, Batch* sch
   for (size_t i = 0; i < raw.size(); ++i) any = any || (raw[i] && !model.nodes[i].inputs.empty());
   if (!any) return nullptr;
   std::unique_ptr<Preprocessor> made(new Preprocessor);
-  std::vector<size_t> columns;  // of the model's inputs
+  std::vector<size_t> columns;  // columns of the model's inputs
   if (schema != nullptr) {
     made->columns_ = schema->inputs;
     columns = MatchInputs(model, *schema).value();  // was looked at before
@@ -312,7 +309,7 @@ std::unique_ptr<Preprocessor> Preprocessor::TakeOut(ModelSpec& model, Batch* sch
   return nullptr;
 }
 
-// Reads an input's values in the kind that the layers take.
+// Reads an input's values in the kind taken by the layers.
 absl::Status Preprocessor::Bind(const Batch& batch, Value& value) const {
   const Column& column = batch.inputs[*value.column];
   const Column& expected = columns_[*value.column];
@@ -327,8 +324,8 @@ absl::Status Preprocessor::Bind(const Batch& batch, Value& value) const {
   value.view.strings = column.strings;
   value.view.floats = column.values;
   if (value.type.kind == RawKind::kFloat && !column.exact.empty()) {
-    // An input that is not declared as whole numbers may still hold ids: layers that look them up
-    // get all their digits.
+    // An input not declared as whole numbers may still hold ids: lookup layers get all their
+    // digits.
     const auto is_part = [](float number) { return number != std::trunc(number); };
     if (std::ranges::any_of(column.values, is_part) || WholeNumbers(column, value.integers)) {
       return absl::OkStatus();
@@ -365,7 +362,7 @@ absl::Status Preprocessor::Bind(const Batch& batch, Value& value) const {
   return absl::OkStatus();
 }
 
-// Refuses unsigned numbers beyond int64, of which the layers would see negative ones.
+// Refuses unsigned numbers beyond int64, which would turn negative.
 absl::Status Preprocessor::CheckSigned(const Batch& batch, std::optional<size_t> input) {
   if (!input.has_value()) return absl::OkStatus();
   const Column& column = batch.inputs[*input];
@@ -432,7 +429,7 @@ absl::Status Preprocessor::Run(const Batch& batch, Batch& ready) try {
     }
   }
   return absl::OkStatus();
-} catch (const std::bad_alloc&) {  // by sizes that the model file gives
+} catch (const std::bad_alloc&) {  // sizes come from the model file
   return absl::ResourceExhaustedError(absl::StrCat(
       "there is no memory for what preprocessing layers make of ", batch.examples, " examples"));
 }

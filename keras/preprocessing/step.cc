@@ -22,7 +22,7 @@ constexpr StepEntry kSteps[] = {
     {"TextVectorization", MakeTextVectorization},
 };
 
-// Checks the key "dtype": the layer computes in integers or float32, as its output needs.
+// Checks the key "dtype": the layer computes in integers or float32, according to its output.
 absl::Status CheckDType(const LayerSpec& layer) {
   const auto dtype = layer.config.find("dtype");
   if (dtype == layer.config.end() || dtype->is_null()) return absl::OkStatus();
@@ -45,14 +45,14 @@ void PreprocessingStep::ReadMode(LayerConfig& config, const char* otherwise,
   using Mode = IndexEncoding::Mode;
   static constexpr std::pair<std::string_view, Mode> kModes[] = {
       {"int", Mode::kInt},         {"one_hot", Mode::kOneHot}, {"multi_hot", Mode::kMultiHot},
-      {"binary", Mode::kMultiHot},  // as Keras once called it
+      {"binary", Mode::kMultiHot},  // Keras' former name
       {"count", Mode::kCount},     {"tf_idf", Mode::kTfIdf},   {"tf-idf", Mode::kTfIdf},
   };
   const std::string name = config.Choice("output_mode", otherwise, std::move(modes));
   for (const auto& [known, mode] : kModes) {
     if (known == name) encoding_.mode = mode;
   }
-  config.Ignore("sparse");  // the same numbers
+  config.Ignore("sparse");  // the numbers do not change
 }
 
 absl::StatusOr<RawType> PreprocessingStep::OutputType(std::span<const RawType> inputs) const {

@@ -1,8 +1,7 @@
-// A preprocessing layer of Keras (StringLookup, Hashing, CategoryEncoding, ...). It turns raw
-// values of the data, which may be strings or integers that float32 cannot represent, into indices,
-// and encodes these as `output_mode` says. It runs on the worker's processor before the graph,
-// whose tensors are float32. Constant once built; any thread. This header has the table of such
-// layers.
+// A preprocessing layer of Keras (StringLookup, Hashing, CategoryEncoding, ...). Turns raw values
+// of the data, perhaps strings or integers beyond float32, into indices, encoded according to
+// `output_mode`. Runs on the worker's processor before the graph, whose tensors are float32.
+// Constant once built; any thread. Also has the table of preprocessing layers.
 #pragma once
 
 #include <cstdint>
@@ -24,14 +23,14 @@ namespace paracord {
 
 enum class RawKind { kFloat, kInteger, kString };
 
-// The type of one example's values.
+// The type of an example's values.
 struct RawType {
   RawKind kind = RawKind::kFloat;
   Shape shape;
   int64_t below = 0;  // integers: all are smaller; 0: not known
 };
 
-// The values of some examples; only the span of their kind counts.
+// The values of some examples, in the span of their kind.
 struct RawView {
   RawKind kind = RawKind::kFloat;
   std::span<const float> floats;
@@ -49,15 +48,15 @@ struct RawValues {
   std::vector<int64_t> integers;
 };
 
-// Returns where an element of a batch with so many elements comes from: "train.csv row 17".
+// Returns the source of a batch's element, among `elements`: "train.csv row 17".
 using RawPlace = std::function<std::string(size_t element, size_t elements)>;
 
-// The encoding that is applied to indices.
+// The encoding applied to indices.
 struct IndexEncoding {
   enum class Mode { kInt, kOneHot, kMultiHot, kCount, kTfIdf };
   Mode mode = Mode::kInt;
   int64_t depth = 0;           // how many indices there are
-  std::vector<float> weights;  // kTfIdf: of the first indices; 0 of others
+  std::vector<float> weights;  // kTfIdf: of the first indices; others have 0
 };
 
 class PreprocessingStep {
@@ -69,19 +68,18 @@ class PreprocessingStep {
 
   // Returns the output's type for inputs of these types. Errors do not name the layer.
   virtual absl::StatusOr<RawType> OutputType(std::span<const RawType> inputs) const;
-  // Computes the output for inputs of the types that were given to OutputType: integers if its
-  // result says so, otherwise floats. An error names the place of the element.
+  // Computes the output for inputs of the types given to OutputType: integers or floats, according
+  // to OutputType's result. An error names the place of the element.
   virtual absl::Status Run(std::span<const RawView> inputs, size_t examples, const RawPlace& place,
                            RawValues& out) const;
 
-  // Adds how many values of a batch's input are looked up in a vocabulary, and how many of them
-  // are not in it.
+  // Adds how many values of an input a vocabulary looks up, and how many of them are unknown.
   virtual void CountUnknown(const RawView& /*input*/, LookupCount& /*count*/) const {}
 
  protected:
   explicit PreprocessingStep(const LayerConfig& config)
       : name_(config.name()), class_name_(config.class_name()) {}
-  // Reads the key output_mode, which must be one of `modes`. The layer itself sets `depth`.
+  // Reads the key output_mode, which must be in `modes`. The layer itself sets `depth`.
   void ReadMode(LayerConfig& config, const char* otherwise, std::vector<std::string_view> modes);
   // Returns an error if the layer cannot take inputs of these types.
   virtual absl::Status CheckInputs(std::span<const RawType> inputs) const = 0;
@@ -118,8 +116,7 @@ std::unique_ptr<PreprocessingStep> MakeHashing(LayerConfig& config);
 std::unique_ptr<PreprocessingStep> MakeIntegerLookup(LayerConfig& config);
 std::unique_ptr<PreprocessingStep> MakeStringLookup(LayerConfig& config);
 std::unique_ptr<PreprocessingStep> MakeTextVectorization(LayerConfig& config);
-// Makes the StringLookup with which a TextVectorization looks its tokens up; its mask is the empty
-// word.
+// Makes the StringLookup for the tokens of a TextVectorization; its mask is the empty word.
 std::unique_ptr<PreprocessingStep> MakeTokenLookup(LayerConfig& config);
 
 }  // namespace paracord

@@ -1,5 +1,5 @@
-// TextVectorization splits a text into tokens, which a StringLookup numbers. The numbers are cut
-// off, or padded with 0, to a fixed length.
+// TextVectorization splits a text into tokens, numbered by a StringLookup. Cuts the numbers, or
+// pads them with 0, to a fixed length.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -42,7 +42,7 @@ class TextVectorizationStep : public PreprocessingStep {
 
   absl::StatusOr<RawType> OutputType(std::span<const RawType> inputs) const override {
     RETURN_IF_ERROR(CheckInputs(inputs));
-    // The number of tokens depends on the batch's texts, so this length is only an example.
+    // The number of tokens depends on the batch's texts; the length is an example.
     const RawType tokens{.kind = RawKind::kString, .shape = {std::max<int64_t>(length_, 1)}};
     return lookup_->OutputType({&tokens, 1});
   }
@@ -147,9 +147,9 @@ class TextVectorizationStep : public PreprocessingStep {
   const std::unique_ptr<PreprocessingStep> lookup_;
   Tokenizer tokenizer_;
   bool lower_ = true, strip_ = true;
-  bool numbers_tokens_ = true;  // else it counts them
+  bool numbers_tokens_ = true;  // false: counts the tokens
   int64_t length_ = 0;
-  std::vector<int64_t> widths_;  // of n-grams; none: the tokens themselves
+  std::vector<int64_t> widths_;  // widths of n-grams; empty: the tokens themselves
 };
 
 }  // namespace

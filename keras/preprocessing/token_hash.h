@@ -1,5 +1,5 @@
-// The hashes by which Keras' layers put tokens into bins: TensorFlow's fingerprint, or with a salt
-// its "strong" hash, SipHash-2-4 (Aumasson and Bernstein, 2012), whose key is the salt. Pure.
+// The hashes of Keras' layers for putting tokens into bins: TensorFlow's fingerprint, or with a
+// salt the "strong" hash SipHash-2-4 (Aumasson and Bernstein, 2012) keyed by the salt. Pure.
 #pragma once
 
 #include <array>
