@@ -18,8 +18,7 @@ namespace {
 constexpr uint64_t kChunkElements = 64 << 10, kChunkBytes = 1 << 20;
 constexpr uint64_t kElementsMax = uint64_t{1} << 48;  // no file is larger: products stay exact
 
-// Reorders elements from an order in which the first axis runs fastest to one in which the last
-// does.
+// Reorders elements from column-major (the first axis runs fastest) to row-major order.
 template <class T>
 void ToRowMajor(const std::vector<uint64_t>& shape, std::vector<T>& elements) {
   std::vector<T> moved;
@@ -39,8 +38,7 @@ void ToRowMajor(const std::vector<uint64_t>& shape, std::vector<T>& elements) {
   elements = std::move(moved);
 }
 
-// Reorders the large whole numbers like the elements: their values stay, their element numbers
-// change.
+// Reorders the large whole numbers like the elements: values stay, element indices change.
 void ToRowMajor(const std::vector<uint64_t>& shape, std::vector<ExactInteger>& exact) {
   for (ExactInteger& each : exact) {
     size_t from = each.element, to = 0;
@@ -55,8 +53,7 @@ void ToRowMajor(const std::vector<uint64_t>& shape, std::vector<ExactInteger>& e
   std::ranges::sort(exact, {}, &ExactInteger::element);
 }
 
-// Appends the strings as UTF-8; bytes that are none are appended as they are, and ReadTexts finds
-// them.
+// Appends the strings as UTF-8; invalid bytes are appended unchanged, for ReadTexts to report.
 void AppendTexts(const ArrayHeader& header, std::span<const char> bytes,
                  std::vector<std::string>& out) {
   const size_t each = header.element_bytes();
@@ -80,7 +77,7 @@ void AppendTexts(const ArrayHeader& header, std::span<const char> bytes,
   }
 }
 
-// The bytes that an element takes, in the file and as a string in memory.
+// The bytes of an element, in the file and as a string in memory.
 size_t SizeFor(const ArrayHeader& header) {
   const bool strings = header.text != ArrayHeader::Text::kNone;
   return header.element_bytes() + (strings ? sizeof(std::string) : 0);
@@ -193,8 +190,7 @@ absl::Status Array::CheckHeader(const ArrayHeader& header, const std::string& pa
   return absl::OkStatus();
 }
 
-// Reads elements and returns their checksum; those that stay on disk are only read
-// through.
+// Reads elements and returns their checksum; elements left on disk are only read through.
 absl::StatusOr<uint32_t> Array::TakeElements(OneFile& one, uint64_t elements,
                                              ByteStream& stream) const {
   const ArrayHeader& header = one.header;
@@ -230,7 +226,7 @@ absl::StatusOr<uint32_t> Array::TakeElements(OneFile& one, uint64_t elements,
   return crc;
 }
 
-// Decides whether the elements to come are held in memory, and reserves it.
+// Decides whether to hold the following elements in memory, and reserves the memory.
 absl::StatusOr<bool> Array::IsHeld(const ArrayHeader& header, uint64_t elements,
                                    const ByteStream& stream) const {
   const bool large = !stream.packed() && elements > held_max_ / SizeFor(header);
@@ -244,7 +240,7 @@ absl::StatusOr<bool> Array::IsHeld(const ArrayHeader& header, uint64_t elements,
   if (header.text == ArrayHeader::Text::kNone) {
     each = header.is_bytes() ? 1 : header.is_integers() ? sizeof(int64_t) : sizeof(float);
   }
-  if (header.fortran_order) each *= 2;  // it is reordered into a copy
+  if (header.fortran_order) each *= 2;  // reordering needs a copy
   const uint64_t bytes =
       elements > MemoryShare::kUnlimited / each ? MemoryShare::kUnlimited : elements * each;
   if (memory_->Reserve(bytes)) return true;

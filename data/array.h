@@ -1,7 +1,7 @@
-// An array of a file format that holds whole arrays (idx, npy, npz): records of one shape from one
-// or several files. Bytes stay bytes in memory, integers of 4 and 8 bytes keep all their digits,
-// and other numbers become float32; files beyond a limit that are not packed stay on disk and are
-// read record by record. Filled by one thread, constant afterwards.
+// An array of a file format for whole arrays (idx, npy, npz): records of one shape from one or
+// several files. Bytes stay bytes in memory, integers of 4 and 8 bytes keep all digits, and other
+// numbers become float32; unpacked files beyond a limit stay on disk and are read record by record.
+// Filled by one thread, constant afterwards.
 #pragma once
 
 #include <cstdint>
@@ -25,9 +25,9 @@ struct ArrayHeader {
   ElementType type = ElementType::kU8;
   bool big_endian = false;
   std::vector<uint64_t> shape;  // records first
-  bool fortran_order = false;   // the first axis runs fastest; such a file is held in memory
-  // The elements are strings unless this is kNone. Each takes `text_width` bytes or code points,
-  // padded with zeros at its end, and `type` says nothing.
+  bool fortran_order = false;   // column-major; the file is held in memory
+  // Strings unless kNone. Each takes `text_width` bytes or code points, zero-padded at the end;
+  // `type` is then unused.
   enum class Text { kNone, kBytes, kCodePoints };
   Text text = Text::kNone;
   size_t text_width = 0;
@@ -44,34 +44,33 @@ constexpr uint64_t kHeldBytesMax = uint64_t{1} << 30;
 
 class Array {
  public:
-  // A file whose elements take more than `held_max` bytes, or more than `memory` has left, stays on
-  // disk. A packed one cannot: with more than `memory` has left, Append fails.
+  // A file stays on disk if its elements take more than `held_max` bytes, or more than `memory` has
+  // left. A packed file must be held: Append fails if `memory` has too little left.
   explicit Array(uint64_t held_max = kHeldBytesMax, std::shared_ptr<MemoryShare> memory = nullptr)
       : held_max_(held_max), memory_(std::move(memory)) {}
 
   uint64_t records() const { return records_; }
   const std::vector<uint64_t>& shape() const { return shape_; }  // of a record
-  // The number of floats in one record.
+  // The number of floats in a record.
   uint64_t record_size() const { return record_size_; }
-  // Whether the elements are strings, which ReadTexts returns, instead of numbers.
+  // Whether the elements are strings, for ReadTexts, instead of numbers.
   bool text() const {
     return !by_file_.empty() && by_file_[0].header.text != ArrayHeader::Text::kNone;
   }
   // A hash over the order, the sizes, the record counts and the contents of the files.
   uint64_t fingerprint() const { return fingerprint_; }
 
-  // Writes the record's elements, multiplied by `scale`, to `out`. With a scale of 1 it also lists
-  // the large whole numbers in `exact`, where the first element of the record has the number
-  // `first`. It fails only if the file does. Any thread.
+  // Writes the record's elements, multiplied by `scale`, to `out`. With a scale of 1 also lists the
+  // large whole numbers in `exact`, counting the record's first element as `first`. Fails only if
+  // the file does. Any thread.
   absl::Status Read(uint64_t record, float scale, float* out, size_t first,
                     std::vector<ExactInteger>& exact) const;
-  // Writes the record's strings. INVALID_ARGUMENT names the record whose bytes are no UTF-8.
+  // Writes the record's strings. INVALID_ARGUMENT names a record with invalid UTF-8.
   absl::Status ReadTexts(uint64_t record, std::string* out) const;
   // "path row 17", counted from 0 in its own file.
   std::string Where(uint64_t record) const;
 
-  // Appends the records that follow the header in `stream`, which must end with them. Errors name
-  // path and row.
+  // Appends the records behind the header in `stream`, up to the end. Errors name path and row.
   absl::Status Append(const ArrayHeader& header, ByteStream& stream);
 
  private:
@@ -79,15 +78,15 @@ class Array {
     std::string path;
     uint64_t first_record;
     ArrayHeader header;
-    // One of the five holders is in use. `exact` belongs to `floats`: it lists the whole numbers of
-    // a file of float64 that float32 cannot represent.
+    // A single holder is in use. `exact` belongs to `floats`: the whole numbers of a float64 file
+    // beyond float32's precision.
     std::vector<uint8_t> bytes;
     HeldIntegers integers;
     std::vector<float> floats;
     std::vector<ExactInteger> exact;
-    std::vector<std::string> texts;  // as the file has them
+    std::vector<std::string> texts;  // bytes of the file
     std::unique_ptr<ReadFile> file;
-    uint64_t file_offset = 0;  // of the first element
+    uint64_t file_offset = 0;  // offset of the first element
   };
   absl::Status CheckHeader(const ArrayHeader& header, const std::string& path) const;
   absl::StatusOr<uint32_t> TakeElements(OneFile& one, uint64_t elements, ByteStream& stream) const;
@@ -104,26 +103,26 @@ class Array {
   std::vector<uint64_t> shape_;
 };
 
-// Reads a file's header, which is everything before its elements.
+// Reads a file's header, everything before the elements.
 using ReadArrayHeader = absl::StatusOr<ArrayHeader> (*)(ByteStream& stream);
 
-// Counts the records that the headers of an array's files announce.
+// Counts the records announced by the headers of an array's files.
 class HeaderCount {
  public:
-  // Reads a header, after which the stream goes on.
+  // Reads a header; the stream continues behind the header.
   absl::Status Add(ReadArrayHeader read_header, ByteStream& stream);
-  // Nullopt: the files cannot have or be what some header says, which reading them will say.
+  // Nullopt: a header contradicts its file or other headers; reading the files reports the error.
   const std::optional<uint64_t>& records() const { return records_; }
 
  private:
   std::optional<uint64_t> records_ = 0;
-  std::optional<std::vector<uint64_t>> shape_;  // of a record
+  std::optional<std::vector<uint64_t>> shape_;  // shape of a record
 };
 
-// Counts the records of all files that `patterns` (globs) name.
+// Counts the records of all files matching `patterns` (globs).
 absl::StatusOr<HeaderCount> CountRecords(Files& files, const std::vector<std::string>& patterns,
                                          ReadArrayHeader read_header);
-// Reads the files, one after the other, as one array. `memory` may be null.
+// Reads the files in order as a single array. `memory` may be null.
 absl::StatusOr<Array> ReadArray(Files& files, const std::vector<std::string>& patterns,
                                 ReadArrayHeader read_header,
                                 const std::shared_ptr<MemoryShare>& memory);

@@ -36,7 +36,7 @@ constexpr std::array<NpyType, 12> kNpyTypes{{{"b1", ElementType::kU8},
                                              {"f4", ElementType::kF32},
                                              {"f8", ElementType::kF64}}};
 
-// Parses the few forms of Python that numpy writes. Every method returns false at a mistake.
+// Parses the few Python forms written by numpy. Every method returns false at a mistake.
 class DictReader {
  public:
   explicit DictReader(std::string_view text) : text_(text) {}

@@ -23,7 +23,7 @@ namespace {
 
 using nlohmann::json;
 
-// An array under the name of its input or output.
+// An array with the name of its input or output.
 struct NamedArray {
   std::string name;
   Array array;
@@ -41,7 +41,7 @@ class ArraySource : public DataSource {
     for (const auto& [arrays, columns] :
          {std::pair(&features_, &schema_.inputs), std::pair(&labels_, &schema_.targets),
           std::pair(&weights_, &schema_.weights)}) {
-      std::map<std::string, uint64_t> by_name;  // in whatever order the job declares them
+      std::map<std::string, uint64_t> by_name;  // sorted, whatever the job's order
       for (const NamedArray& each : *arrays) {
         columns->push_back({each.name, each.array.shape(), {}, each.array.text()});
         by_name[each.name] = each.array.fingerprint();
@@ -108,8 +108,8 @@ class ArraySource : public DataSource {
   std::string fingerprint_;
 };
 
-// The names of an input or output and of the files or keys to read for it. If the job gives no
-// object, there is one entry named "".
+// The names of the inputs or outputs, with the files or keys to read for each. Without an object in
+// the job, a single entry named "".
 using Wanted = std::vector<std::pair<std::string, std::vector<std::string>>>;
 
 Wanted ReadWanted(JsonFields& fields, const std::string& key, bool needed, JsonFields& order,
@@ -156,10 +156,10 @@ struct ArrayReader {
   std::function<absl::StatusOr<Array>(const std::vector<std::string>& names)> read;
 };
 
-// Checks that all wanted arrays have as many records as the first one.
+// Checks that all wanted arrays have equally many records.
 class SameRecords {
  public:
-  // `of` says whose names the arrays have.
+  // `of` prefixes the arrays' names in errors.
   explicit SameRecords(std::string of) : of_(std::move(of)) {}
   absl::Status Add(const std::string& name, uint64_t records) {
     if (!first_.has_value()) first_ = {name, records};
@@ -240,7 +240,7 @@ absl::StatusOr<std::unique_ptr<DataSource>> OpenFiles(Files& files, const DataSp
   return Open(spec.format, /*of=*/"", options, reader);
 }
 
-// Opens the array `key` of one archive.
+// Opens the array `key` of an archive.
 absl::StatusOr<std::unique_ptr<ByteStream>> OpenKey(Files& files, const std::string& path,
                                                     const std::string& key) {
   ASSIGN_OR_RETURN(const std::unique_ptr<ReadFile> file, files.Open(path));

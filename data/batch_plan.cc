@@ -9,7 +9,7 @@ namespace paracord {
 namespace {
 
 constexpr int kRounds = 6;
-// These keys keep the uses of the job's seed apart.
+// These keys separate the uses of the job's seed.
 constexpr uint64_t kShuffleKey = 0x73687566666c65;
 constexpr uint64_t kBatchKey = 0x6261746368;
 constexpr uint64_t kEpochKey = 0x65706f6368;
@@ -28,7 +28,7 @@ uint64_t Permutation::Encrypt(uint64_t x) const {
   int low_bits = low_bits_, high_bits = high_bits_;
   uint64_t low = LowBits(x, low_bits), high = x >> low_bits;
   for (int round = 0; round < kRounds; ++round) {
-    // The halves change places, and with an odd number of bits also their widths.
+    // The halves change places and, for an odd number of bits, widths.
     const uint64_t hash = Mix64(key_ + static_cast<uint64_t>(round), low);
     const uint64_t mixed = LowBits(high ^ hash, high_bits);
     high = low;

@@ -1,5 +1,5 @@
 // Decides which records a batch holds: a pure function of the data plan and the batch's identity,
-// so that any worker, at any time, computes the same batch. config/data_plan.h counts batches.
+// for any worker, at any time. config/data_plan.h counts batches.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace paracord {
 
-// A bijection of [0, n) that needs no memory: a Feistel network over the next power of two, walked
-// until it lands inside (Black and Rogaway, "Ciphers with arbitrary finite domains", 2002).
+// A bijection of [0, n) without memory: a Feistel network over the next power of two, iterated
+// until the result lies inside (Black and Rogaway, "Ciphers with arbitrary finite domains", 2002).
 class Permutation {
  public:
   Permutation(uint64_t n, uint64_t key);  // n > 0
@@ -26,14 +26,14 @@ class Permutation {
 
 bool SameBatch(const BatchId& a, const BatchId& b);
 
-// Replaces `records` by those of the batch; by none if the plan has no such batch. If the plan
+// Replaces `records` by the batch's records; by none if the plan lacks the batch. If the plan
 // shuffles, every epoch has an order of its own.
 void BatchRecords(const DataPlan& plan, const BatchId& id, std::vector<uint64_t>& records);
 
-// The key of all randomness in reading a record in this epoch (DataSource::ReadForTraining).
+// The key of all randomness in reading a record in the batch's epoch (ReadForTraining).
 uint64_t EpochKey(const DataPlan& plan, const BatchId& id);
 
-// The key of all randomness in computing this batch (GradientProgram::ComputeGradients).
+// The key of all randomness in computing the batch (GradientProgram::ComputeGradients).
 uint64_t BatchKey(const DataPlan& plan, const BatchId& id);
 
 }  // namespace paracord

@@ -17,7 +17,7 @@ constexpr size_t kStreamChunkBytes = 256 << 10;
 // zlib's values of windowBits: gzip with its checksum, zlib's own format, and bare deflate.
 constexpr int kGzipOnly = 16 + MAX_WBITS, kZlibOnly = MAX_WBITS, kBareDeflate = -MAX_WBITS;
 
-// One byte of deflate stands for at most this many (zlib.net/zlib_tech.html: 1032:1).
+// The most bytes represented by a byte of deflate (zlib.net/zlib_tech.html: 1032:1).
 constexpr uint64_t kDeflateMax = 1032;
 
 }  // namespace
@@ -27,7 +27,7 @@ struct ByteStream::Inflater {
   ~Inflater() { inflateEnd(&z); }
   z_stream z{};
   bool ok = false;
-  bool member_open = true;  // a file may be several gzip members, one after the other
+  bool member_open = true;  // a file may concatenate gzip members
 };
 
 ByteStream::ByteStream(std::string path, std::unique_ptr<ReadFile> file, const Member& member)

@@ -1,6 +1,6 @@
-// A file, or a member of a zip archive, read once from its start, unpacked on the way if it is
-// gzip, zlib or deflated. Owned by a reader on its stack; one thread. Holds one chunk, so that a
-// header that lies about a size costs nothing.
+// A file, or a member of a zip archive, read once from the start, and unpacked on the way if gzip,
+// zlib or deflate. Owned by a reader on its stack; one thread. Holds a single chunk: a header that
+// lies about a size costs nothing.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,12 @@ namespace paracord {
 
 class ByteStream {
  public:
-  // With `zlib` the file is in zlib's own format, which the caller knows; a gzip file is recognised
-  // by its first bytes.
+  // With `zlib` the caller knows that the file is in zlib's own format; gzip files are recognised
+  // by their first bytes.
   static absl::StatusOr<std::unique_ptr<ByteStream>> Open(Files& files, const std::string& path,
                                                           bool zlib = false);
-  // A member lies between two offsets of an archive. Its `crc`, as zip defines it, is checked once
-  // its end is reached.
+  // A member lies between two offsets of an archive. Its `crc`, as defined by zip, is checked at
+  // its end.
   struct Member {
     uint64_t begin = 0, end = 0;
     bool deflated = false;
@@ -34,23 +34,22 @@ class ByteStream {
   ~ByteStream();
 
   const std::string& path() const { return path_; }
-  // The first bytes of the file; empty if it is packed or a member of an archive.
+  // The first bytes of the file; empty for packed files and archive members.
   std::string_view beginning() const { return beginning_; }
-  // The number of unpacked bytes that were read so far.
+  // The number of unpacked bytes read so far.
   uint64_t position() const { return position_; }
   bool packed() const { return inflater_ != nullptr; }
   // The file's offset of the next byte; valid only if the file is not packed.
   uint64_t file_position() const { return file_offset_ - (chunk_.size() - chunk_used_); }
-  // An upper bound of the bytes to come: the rest of the file, if it was packed at deflate's best
-  // ratio.
+  // An upper bound of the bytes to come: for packed files, the file's rest at deflate's best ratio.
   uint64_t left_max() const;
-  // Hands over the file to a caller that goes on to read it at any offset. The stream ends.
+  // Hands the file over to a caller that reads at any offset. Ends the stream.
   std::unique_ptr<ReadFile> TakeFile() { return std::move(file_); }
 
-  // Fills all of `out`. Returns DATA_LOSS naming the path if the file ends before that, or if its
-  // gzip data is damaged.
+  // Fills all of `out`. DATA_LOSS names the path if the file ends too early, or its gzip data is
+  // damaged.
   absl::Status Read(std::span<char> out);
-  // Returns the number of bytes that were read, which is 0 only at the end.
+  // Returns the number of bytes read, 0 only at the end.
   absl::StatusOr<size_t> ReadSome(std::span<char> out);
   // Returns DATA_LOSS unless everything has been read.
   absl::Status ExpectEnd();
@@ -65,7 +64,7 @@ class ByteStream {
 
   const std::string path_;
   std::unique_ptr<ReadFile> file_;
-  // A file that is no archive is one member from its first byte to its last.
+  // A plain file is a single member from its first byte to its last.
   const Member member_;
   // The file's offset after the chunk.
   uint64_t file_offset_;

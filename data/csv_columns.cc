@@ -28,11 +28,11 @@ absl::Status Wrong(const CsvColumnName& column, const std::string& what) {
 // An Out says where a value goes.
 struct Out {
   float* value;
-  size_t element;                    // of the record
+  size_t element;                    // index in the record
   std::vector<ExactInteger>* exact;  // null: large whole numbers are not listed
 };
 
-// Lists a large whole number, unless the spec changes it by a mean and a deviation.
+// Lists a large whole number, unless the spec changes values by mean, deviation or logarithm.
 void KeepLarge(const CsvSpec& spec, std::string_view text, double number, const Out& out) {
   if (out.exact == nullptr || spec.mean != 0 || spec.std != 1 || spec.log) return;
   if (std::abs(number) < static_cast<double>(kExactBelow)) return;
@@ -53,13 +53,13 @@ void PutIndex(uint64_t index, const Out& out) {
   if (out.exact != nullptr) KeepExact(out.element, static_cast<int64_t>(index), *out.exact);
 }
 
-// Whether a text is one that people and programs write where a value is missing.
+// Whether a text commonly stands for a missing value.
 bool IsMissingText(const std::string& lower) {
   constexpr std::string_view kTexts[] = {"nan", "na", "n/a", "null", "none", "nil", "?", "-"};
   return std::ranges::find(kTexts, lower) != std::end(kTexts);
 }
 
-// Says what takes a text that is no number.
+// The kinds of columns that accept a text which is no number.
 std::string WhatTakes(std::string_view text) {
   const std::string lower = absl::AsciiStrToLower(std::string(text));
   if (IsMissingText(lower)) {
@@ -111,9 +111,9 @@ absl::Status ConvertCategory(const CsvSpec& spec, std::string_view text, const O
   return absl::OkStatus();
 }
 
-// Reads a whole number of 64 bits as its only spelling: without a plus, spaces or leading zeros. Of
-// one beyond int64 it returns the same 64 bits. "7.0" is 7: pandas writes a column of whole numbers
-// so if one of them is missing.
+// Reads a 64-bit integer in canonical spelling: without plus, spaces or leading zeros. A number
+// beyond int64 returns the unsigned bits. "7.0" is 7: pandas writes whole numbers this way in a
+// column with missing values.
 std::optional<int64_t> DecimalId(std::string_view text) {
   if (const size_t point = text.find_last_not_of('0');
       point < text.size() - 1 && text[point] == '.') {
@@ -138,7 +138,7 @@ void ConvertId(const CsvSpec& spec, std::string_view text, const Out& out) {
   if (out.exact != nullptr) KeepInteger(type, out.element, id, *out.exact);
 }
 
-// Converts a text that stands for one value.
+// Converts the text of a single value.
 absl::Status ConvertOne(const CsvSpec& spec, std::string_view text, const Out& out) {
   switch (spec.kind) {
     case CsvSpec::Kind::kNumeric:
@@ -173,7 +173,7 @@ absl::Status ConvertList(const CsvSpec& spec, std::span<const std::string_view> 
   return absl::OkStatus();
 }
 
-// Returns the text, or the default if it is missing.
+// Returns the text, or the default if missing.
 absl::StatusOr<std::string_view> OrDefault(const CsvSpec& spec, size_t place, std::string_view text,
                                            const MissingTexts& missing) {
   if (std::find(missing.begin(), missing.end(), text) == missing.end()) {
@@ -182,7 +182,7 @@ absl::StatusOr<std::string_view> OrDefault(const CsvSpec& spec, size_t place, st
                  absl::StrCat(Quoted(text), " is not UTF-8; save the file as UTF-8"));
   }
   if (spec.default_text) return std::string_view(*spec.default_text);
-  if (spec.kind == CsvSpec::Kind::kPresent) return text;  // the list itself says what is wrong
+  if (spec.kind == CsvSpec::Kind::kPresent) return text;  // the list's own spec reports errors
   return Wrong(spec.columns[place], "the value is missing, and there is no `default`");
 }
 

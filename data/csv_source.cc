@@ -24,17 +24,17 @@ namespace {
 constexpr uint64_t kSkipLinesMax = 1000;
 constexpr size_t kDelimiterBytesMax = 8;
 constexpr size_t kHeaderBytes = 64 << 10;
-constexpr uint64_t kCountedMax = 1000;  // records that are looked at for warnings
+constexpr uint64_t kCountedMax = 1000;  // records examined for warnings
 
 struct CsvOptions {
   std::vector<std::string> files;
   bool header = true;
-  std::vector<std::string> columns;  // their names where there is no header
+  std::vector<std::string> columns;  // columns' names without a header
   CsvDialect dialect;
   uint64_t skip_lines = 0;  // at the start of each file
   MissingTexts missing = {""};
   std::vector<CsvSpec> features, labels, weights;
-  bool inputs_alone = false;  // as DataSpec has it
+  bool inputs_alone = false;  // see DataSpec
 };
 
 // Reads a character, or none (null or "").
@@ -202,12 +202,12 @@ class CsvSource : public RowSource {
     std::string example;
   };
   struct Count {
-    std::vector<Known> known;  // by feature
-    size_t within = 0;         // as LinesWithinFields has it
+    std::vector<Known> known;  // indexed by feature
+    size_t within = 0;         // see LinesWithinFields
     std::string where;
   };
 
-  // Adds the words of a column that should have numbers to an error about the first records.
+  // Adds the words found in a numeric column to an error about the first records.
   absl::Status WithWords(const absl::Status& status) const {
     if (status.ok()) return status;
     for (const std::vector<CsvSpec>* specs : {&options_.features, &options_.labels}) {
@@ -221,8 +221,8 @@ class CsvSource : public RowSource {
     return status;
   }
 
-  // Returns a `vocabulary` of the first records of a column whose first field is a word, as
-  // `: "no", "yes"`; empty if that is none, or there are many.
+  // Returns a `vocabulary` of the first records of a column whose first field is a word, as `:
+  // "no", "yes"`; empty if the column has no words, or many.
   std::string WordsOf(const CsvSpec& spec) const {
     constexpr size_t kWordsMax = 20;
     std::set<std::string> words;
@@ -271,7 +271,7 @@ class CsvSource : public RowSource {
     return true;
   }
 
-  // The words of a field; none if it cannot be read.
+  // The words of a field; none if unreadable.
   std::vector<std::string_view> TextsOf(const CsvSpec& spec, const CsvFields& fields) const {
     if (spec.list.has_value()) {
       auto list = CsvList(spec, fields.values, options_.missing);
@@ -299,13 +299,13 @@ class CsvSource : public RowSource {
     if (!skipped.ok()) return At(path, skipped);
     uint64_t begin = cursor.position();
     CsvFields first;
-    // This cutter takes any number of fields. The member's own number stays as it is, since an
-    // empty file says nothing of it.
+    // A temporary cutter accepts any number of fields; cutter_ keeps its own number, because an
+    // empty file does not determine one.
     const absl::StatusOr<bool> found = CsvCutter(options_.dialect).Next(cursor, first);
     if (!found.ok()) {
       return At(path + (options_.header ? " header" : " row 0"), found.status());
     }
-    if (!*found) {  // as systems write that make one file for each of their workers
+    if (!*found) {  // an empty file, as written by idle workers of other systems
       NoteFile(path, 0);
       return absl::OkStatus();
     }
@@ -328,7 +328,7 @@ class CsvSource : public RowSource {
     return absl::OkStatus();
   }
 
-  // Takes the columns from the first file, and checks that every other file has the same ones.
+  // Takes the columns from the first file, and checks all other files against them.
   absl::Status BindOrCompare(Files& files, const std::string& path,
                              const std::vector<std::string_view>& first) {
     if (fields_ != 0) {
@@ -365,12 +365,12 @@ class CsvSource : public RowSource {
     if (!problems.empty()) return problems.ToStatus();
     const absl::Status apart = TellApart();
     if (!options_.inputs_alone) return apart;
-    options_.labels.clear();  // a pattern of features takes them in no more
+    options_.labels.clear();  // keeps a pattern of features from matching them
     options_.weights.clear();
     return apart;
   }
 
-  // Takes label and weight out of the features that a pattern names.
+  // Removes label and weight from pattern-matched features.
   absl::Status TellApart() {
     Problems problems;
     if (FieldsOf(options_.features) == FieldsOf(options_.labels)) return absl::OkStatus();
@@ -384,14 +384,14 @@ class CsvSource : public RowSource {
     return problems.ToStatus();
   }
 
-  // The fields that the specs use. Features and labels that use the same ones are an autoencoder's.
+  // The fields used by the specs. In an autoencoder, features and labels use equal fields.
   static std::set<size_t> FieldsOf(const std::vector<CsvSpec>& specs) {
     std::set<size_t> fields;
     for (const CsvSpec& spec : specs) fields.insert(spec.fields.begin(), spec.fields.end());
     return fields;
   }
 
-  // Refuses a label among the features: a model that is told the label learns nothing.
+  // Refuses a label among the features: a model given the label learns nothing.
   static void CheckApart(const CsvSpec& feature, const CsvSpec& label, Problems& problems) {
     for (const size_t field : feature.fields) {
       if (std::find(label.fields.begin(), label.fields.end(), field) == label.fields.end())

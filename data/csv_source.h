@@ -1,6 +1,6 @@
 // The reader of CSV files: an entry of the table in data_source.cc. docs/data.md ("CSV") has the
-// keys. Opening indexes the files in one pass, which finds every mistake of syntax; values are
-// checked when they are read.
+// keys. Opening indexes the files in a pass that finds every syntax error; values are checked when
+// read.
 #pragma once
 
 #include <memory>

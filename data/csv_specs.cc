@@ -23,11 +23,11 @@ constexpr uint64_t kBinsMax = uint64_t{1} << 62;
 constexpr uint64_t kWordsMax = uint64_t{1} << 31;
 constexpr uint64_t kListedMax = uint64_t{1} << 24;  // words in the job itself
 constexpr size_t kCrossMax = 16;
-constexpr uint64_t kLengthMax = 1 << 16;  // of a list
+constexpr uint64_t kLengthMax = 1 << 16;  // limit of a list
 constexpr double kPadMax = 1 << 24;
-constexpr std::string_view kInputKey = "input";  // what features call their group
+constexpr std::string_view kInputKey = "input";  // key of a feature's group
 
-// A column by name or number; false with a problem if it is neither.
+// A column by name or number; adds a problem and returns false for anything else.
 bool ReadColumnName(const json& value, const std::string& path, Problems& problems,
                     std::vector<CsvColumnName>& columns) {
   if (value.is_string() && !value.get_ref<const std::string&>().empty()) {
@@ -42,8 +42,7 @@ bool ReadColumnName(const json& value, const std::string& path, Problems& proble
   return true;
 }
 
-// A list of words, each with the index it stands for; an entry that is a list holds words of one
-// index.
+// A list of words, each with an index; a nested list holds words with a common index.
 void ReadVocabulary(const json& list, const std::string& path, Problems& problems, CsvSpec& spec) {
   const auto add = [&](const json& word) {
     if (!word.is_string()) {
@@ -233,7 +232,7 @@ bool NamesColumn(const CsvColumnName& column, const std::string& name, size_t nu
   return column.number.has_value() ? *column.number == number : column.name == name;
 }
 
-// One spec for each column that matches; the spec itself if it is no pattern.
+// A spec for each matching column; the spec itself unless it is a pattern.
 std::vector<CsvSpec> Expanded(const CsvSpec& spec, const std::vector<CsvSpec>& all,
                               const std::vector<std::string>& names, size_t fields) {
   const std::string& wanted = spec.columns[0].name;

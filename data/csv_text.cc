@@ -12,7 +12,7 @@ namespace {
 constexpr size_t kCsvPeekBytes = 512;
 constexpr size_t kCsvRecordBytesMax = 16 << 20;
 
-constexpr std::string_view kNull = "\\N";  // as databases write what is missing; no escaped N
+constexpr std::string_view kNull = "\\N";  // databases' marker of a missing value, not an escaped N
 
 bool IsBlank(char c) { return c == ' ' || c == '\t'; }
 
@@ -22,7 +22,7 @@ std::string_view Trimmed(std::string_view text) {
   return text;
 }
 
-// Parses one record in one pass.
+// Parses a record in a single pass.
 class Parser {
  public:
   Parser(std::string_view text, bool at_end, const CsvDialect& dialect, CsvFields& fields)
@@ -45,7 +45,7 @@ class Parser {
   }
 
  private:
-  // Whether a delimiter begins at at_, which is not the end of the text.
+  // Whether a delimiter begins at at_, which is before the end of the text.
   bool AtDelimiter() const {
     return text_[at_] == first_ &&
            (dialect_.delimiter.size() == 1 || text_.substr(at_).starts_with(dialect_.delimiter));
@@ -98,7 +98,7 @@ class Parser {
     return absl::OkStatus();
   }
 
-  // Returns the field without its escape characters.
+  // Returns the field without escape characters.
   std::string_view Unescaped(std::string_view field, bool quoted) {
     std::string& text = fields_.owned.emplace_back();
     for (size_t i = 0; i < field.size(); ++i) {
@@ -152,7 +152,7 @@ size_t LinesWithinFields(const CsvFields& fields, std::string_view delimiter) {
   for (size_t i = 0; i < wanted; ++i) {
     const std::string_view field = fields.values[i];
     if (field.find('\n') == std::string_view::npos) continue;
-    // The first line has the fields before this one, too, and the last line those behind it.
+    // The field's first line also has the previous fields, its last line the following fields.
     size_t columns = i, lines = 0;
     bool records = true;
     for (size_t at = 0; at < field.size(); ++at) {

@@ -1,7 +1,7 @@
 // The syntax of CSV (RFC 4180): a delimiter separates fields, and LF or CRLF separates records. A
-// field in quotes may hold both, and two quotes in it stand for one. A dialect may have another
-// quote, none, or an escape character before one that is text. A byte-order mark and empty lines
-// are skipped. Pure but for the cursor's reads.
+// quoted field may hold both, and two quotes inside stand for one. A dialect may have another
+// quote, none, or an escape character before a literal character. A byte-order mark and empty lines
+// are skipped. Pure except for the cursor's reads.
 #pragma once
 
 #include <deque>
@@ -16,30 +16,30 @@
 namespace paracord {
 
 struct CsvDialect {
-  std::string delimiter = ",";  // never empty; several characters together are one delimiter
+  std::string delimiter = ",";  // never empty; several characters form a single delimiter
   bool trim = false;            // spaces and tabs around fields, also before a quote
   char quote = '"';  // 0: a field holds neither delimiters nor ends of lines, and quotes are text
-  char escape = 0;   // in front of a character that is text; 0: there is none
+  char escape = 0;   // precedes a literal character; 0: none
 };
 
-// The fields of one record: views into the parsed text or into `owned`.
+// The fields of a record: views into the parsed text or into `owned`.
 struct CsvFields {
   std::vector<std::string_view> values;
-  std::deque<std::string> owned;  // those with quotes or escapes inside
+  std::deque<std::string> owned;  // fields with inner quotes or escapes
 };
 
-// Counts the ends of lines within the fields of a record where the lines look like records of as
-// many fields themselves: a sign that the file knows no quotes.
+// Counts the line ends inside the fields of a record whose lines look like records with as many
+// fields: a sign that the file uses no quotes.
 size_t LinesWithinFields(const CsvFields& fields, std::string_view delimiter);
 
-// Parses the record at the start of `text` and returns its length including the end of its line.
-// Returns 0 if the text ends before the record does; `at_end` says that nothing follows the text.
-// INVALID_ARGUMENT says what is wrong, but not where.
+// Parses the record at the start of `text` and returns its length including the line end. Returns 0
+// if the record is incomplete; `at_end`: nothing follows `text`. INVALID_ARGUMENT says what is
+// wrong, but not where.
 absl::StatusOr<size_t> ParseCsvRecord(std::string_view text, bool at_end, const CsvDialect& dialect,
                                       CsvFields& fields);
 
-// Returns the character that separates the names in a header: of comma, semicolon, tab and bar the
-// one that occurs most often outside of quotes. Empty if none occurs.
+// Returns the delimiter of a header: of comma, semicolon, tab and bar, the most frequent outside of
+// quotes. Empty if none occurs.
 std::string LikelyDelimiter(std::string_view header);
 
 // Cuts a file into records with a fixed number of fields.
@@ -48,9 +48,9 @@ class CsvCutter : public RecordCutter {
   explicit CsvCutter(CsvDialect dialect, size_t fields = 0)
       : dialect_(std::move(dialect)), count_(fields) {}
 
-  // Of a cutter that forgives, a record that Next refuses ends where its line does.
+  // A forgiving cutter ends a refused record at the end of its line.
   absl::StatusOr<bool> Skip(FileCursor& cursor) const override;
-  // Reads the next record, which stays in the cursor's buffer until the cursor's next use. Returns
+  // Reads the next record into the cursor's buffer, valid until the cursor's next use. Returns
   // false at the end.
   absl::StatusOr<bool> Next(FileCursor& cursor, CsvFields& fields) const;
   void ExpectFields(size_t count) { count_ = count; }  // 0: any number

@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kStepBytes = 1 << 20;
 
-// Bytes of a share that may outlive its other owners.
+// Bytes reserved in a share, which they keep alive.
 struct Reserved {
   explicit Reserved(std::shared_ptr<MemoryShare> of) : share(std::move(of)), bytes(*share) {}
   const std::shared_ptr<MemoryShare> share;
@@ -69,7 +69,8 @@ absl::StatusOr<std::unique_ptr<ReadFile>> OpenDataFile(Files& files, const std::
   while (got > 0) {
     const size_t size = bytes.size();
     if (size > unpacking.bytes_max) return too_large(unpacking.bytes_max, "");
-    if (bytes.capacity() < size + kStepBytes) {  // it grows to twice its size, beside the old one
+    // Growing needs the old and the new buffer together.
+    if (bytes.capacity() < size + kStepBytes) {
       const size_t more = std::max(size, kStepBytes);
       if (reserved != nullptr && !reserved->bytes.More(more)) {
         return too_large(size, absl::StrCat(", of which --memory-limit leaves ",

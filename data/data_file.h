@@ -1,6 +1,6 @@
-// A file of records that is read at any offset. A plain file is read where it is asked for and
-// never held whole. A packed file has no offsets, so it is unpacked into memory, up to a limit that
-// the error names. The cursor is used by one thread; the file by many.
+// A file of records, read at any offset. A plain file is read on demand and never held whole. A
+// packed file has no offsets: it is unpacked into memory, up to a limit named in the error. The
+// cursor is used by one thread; the file by many.
 #pragma once
 
 #include <cstdint>
@@ -18,17 +18,17 @@ constexpr uint64_t kUnpackedBytesMax = uint64_t{4} << 30;
 
 struct Unpacking {
   uint64_t bytes_max = kUnpackedBytesMax;
-  bool zlib = false;  // the file is in zlib's own format, which the caller knows
-  // What is unpacked is reserved here until the file is closed; null: there is no other limit.
+  bool zlib = false;  // the caller knows the zlib format
+  // Unpacked bytes are reserved here until the file is closed; null: no further limit.
   std::shared_ptr<MemoryShare> memory = {};
 };
 
-// A gzip file is recognised by its first bytes.
+// Recognises gzip by the first bytes.
 absl::StatusOr<std::unique_ptr<ReadFile>> OpenDataFile(Files& files, const std::string& path,
                                                        const Unpacking& unpacking = {});
 
-// Returns the offset of the first character, which follows the byte-order mark that some programs
-// write. UTF-16 is an error, and so is a file that is packed by anything but gzip.
+// Returns the offset of the first character, behind a byte-order mark if present. UTF-16 is an
+// error, and so is any packing except gzip.
 absl::StatusOr<uint64_t> TextBegin(const ReadFile& file);
 
 // Walks over the bytes [begin, end) of a file with a bounded buffer. Borrows the file.
@@ -37,15 +37,14 @@ class FileCursor {
   // `chunk` bytes are read at a time, more where more is asked for.
   FileCursor(const ReadFile& file, uint64_t begin, uint64_t end, size_t chunk);
 
-  // Returns the bytes ahead: at least `n`, or fewer if the range ends before. They stay valid until
-  // the next call.
+  // Returns the bytes ahead: at least `n`, or fewer at the end of the range. Valid until the next
+  // call.
   absl::StatusOr<std::string_view> Peek(size_t n);
-  // Moves on by `n` bytes, which the last Peek must have returned.
+  // Moves on by `n` bytes, returned by the last Peek.
   void Skip(size_t n) { used_ += n; }
   // The file's offset of the next byte.
   uint64_t position() const { return loaded_ - (buffer_.size() - used_); }
-  // The CRC-32C of everything loaded so far, which is that of the whole range once Peek saw its
-  // end.
+  // The CRC-32C of everything loaded so far; of the whole range once Peek saw the end.
   uint32_t crc() const { return crc_; }
 
  private:

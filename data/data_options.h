@@ -1,4 +1,4 @@
-// Reads the options that several formats share. The functions that open a source call it.
+// Reads the options common to several formats, for the functions that open a source.
 #pragma once
 
 #include <string>
@@ -12,20 +12,16 @@ namespace paracord {
 
 // Reads a path or a list of paths; notes a problem if the key is missing.
 std::vector<std::string> ReadPaths(JsonFields& fields, const std::string& key);
-// Expands every `*`, `?` and `[` in the patterns. Returns NOT_FOUND naming a pattern that matches
-// nothing.
+// Expands every `*`, `?` and `[` in the patterns. NOT_FOUND names a pattern without a match.
 absl::StatusOr<std::vector<std::string>> ExpandPaths(Files& files,
                                                      const std::vector<std::string>& patterns);
-// Reads a list of strings, which is empty if the key is missing; notes a problem if it is something
-// else.
+// Reads a list of strings, empty if the key is missing; adds a problem for anything else.
 std::vector<std::string> ReadStrings(JsonFields& fields, const std::string& key);
-// Reads a list of strings that name classes in the order of their numbers; notes a problem if a
-// class has two numbers.
+// Reads the class names in the order of their numbers; adds a problem if a class has two numbers.
 std::vector<std::string> ReadClasses(JsonFields& fields, const std::string& key);
-// Returns the lines of a file, which may be gzip, without their ends. An error if there are none.
+// Returns the lines, without ends, of a file or gzip file. An empty file is an error.
 absl::StatusOr<std::vector<std::string>> ReadLines(Files& files, const std::string& path);
-// Returns the words of a vocabulary file, one a line. An error if there are none, or if one is no
-// UTF-8.
+// Returns the words of a vocabulary file, a word per line. An error if empty or not UTF-8.
 absl::StatusOr<std::vector<std::string>> ReadWords(Files& files, const std::string& path);
 
 // Shortens some bytes of a file for a message, and makes them printable.

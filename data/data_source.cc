@@ -54,10 +54,10 @@ Opened OpenFormat(Files& files, const DataSpec& spec) {
       absl::StrCat("data format \"", spec.format, "\"", NotSupported(spec.format, known)));
 }
 
-// Opens a source that leaves out no bad records.
+// Opens a source, without skipping bad records.
 Opened OpenWhole(Files& files, const DataSpec& spec);
 
-// Opens every source of a mix, so that the problems of all are known at once.
+// Opens every source of a mix, to report the problems of all together.
 Opened OpenMix(Files& files, const DataSpec& spec) {
   Problems problems;
   JsonFields fields(spec.options, "data (mix)", problems);
@@ -94,7 +94,7 @@ Opened OpenMix(Files& files, const DataSpec& spec) {
 }
 
 Opened OpenWhole(Files& files, const DataSpec& spec) {
-  // `part` and `transform` apply to a source of any format, so they are taken out of its options.
+  // `part` and `transform` work for any format, and are taken out of the format's options.
   DataSpec inner = spec;
   Problems problems;
   std::optional<PartSpec> part;

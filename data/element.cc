@@ -35,8 +35,7 @@ void KeepLarge(size_t element, T value, std::vector<ExactInteger>& exact) {
   }
 }
 
-// Appends elements as float32 to `out`, and large whole numbers by their indices in `out` to
-// `exact`.
+// Appends elements as float32 to `out`, and large whole numbers, by index in `out`, to `exact`.
 template <class T>
 void AppendAs(std::span<const char> bytes, bool big_endian, std::vector<float>& out,
               std::vector<ExactInteger>& exact) {

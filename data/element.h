@@ -19,15 +19,15 @@ size_t ElementSize(ElementType type);
 
 // Whether LoadInteger reads the type: integers of 4 and 8 bytes.
 bool IsWideInteger(ElementType type);
-// Reads one integer of such a type. Of a uint64 beyond int64 it returns the same 64 bits.
+// Reads an integer of type `type`. A uint64 beyond int64 keeps its bits.
 int64_t LoadInteger(ElementType type, const char* from, bool big_endian);
-// Returns the float32 of what LoadInteger read.
+// Returns the float32 of LoadInteger's result.
 inline float IntegerToFloat(ElementType type, int64_t value) {
   return type == ElementType::kU64 ? static_cast<float>(static_cast<uint64_t>(value))
                                    : static_cast<float>(value);
 }
 
-// Lists such an integer among a column's exact numbers if float32 may not represent it.
+// Lists an integer among a column's exact numbers if float32 may not represent it.
 inline void KeepInteger(ElementType type, size_t element, int64_t value,
                         std::vector<ExactInteger>& exact) {
   if (type == ElementType::kU64 && value < 0) {
@@ -37,8 +37,7 @@ inline void KeepInteger(ElementType type, size_t element, int64_t value,
   }
 }
 
-// Appends elements as float32 to `out`. Large whole numbers go to `exact`, too, by their indices in
-// `out`.
+// Appends elements as float32 to `out`, and large whole numbers, by index in `out`, to `exact`.
 void AppendElements(ElementType type, std::span<const char> bytes, bool big_endian,
                     std::vector<float>& out, std::vector<ExactInteger>& exact);
 

@@ -16,11 +16,11 @@ namespace {
 
 using nlohmann::json;
 
-// Records are read so many at a time, or fewer if they are large.
+// Records read together, fewer if large.
 constexpr uint64_t kRecordsAtOnce = 256, kValuesMax = uint64_t{1} << 20;
 
-// A job of this format has a `key` for each kind of column, whose specs say by `group` which input
-// or output they are for.
+// A key in a job of this format: a kind of column, whose specs name their input or output under
+// `group`.
 struct Kind {
   const char* key;
   const char* group;
@@ -41,11 +41,10 @@ uint64_t ValuesOf(const Column& column) {
   return size;
 }
 
-// The names of the inputs that are written as int64, because they hold a number that float32 cannot
-// represent.
+// The inputs written as int64, because of a number beyond float32's precision.
 using WholeInputs = std::set<std::string>;
 
-// Adds to `whole` the inputs that have to be written as int64; returns whether it added any.
+// Adds to `whole` the inputs to be written as int64; returns whether any was added.
 bool FindWhole(const Batch& batch, WholeInputs& whole) {
   bool found = false;
   for (const Column& column : batch.inputs) {

@@ -21,7 +21,7 @@ bool IsNoDirectory(const absl::Status& listed) {
 
 absl::StatusOr<std::vector<std::string>> ExpandGlob(Files& files, const std::string& pattern) {
   if (!IsPattern(pattern)) return std::vector<std::string>{pattern};
-  // The prefixes that exist so far. Each component from the first pattern on multiplies them.
+  // The existing prefixes so far. Each component from the first pattern on multiplies them.
   std::vector<std::string> prefixes{""};
   bool listed = false;
   const std::vector<std::string> components = absl::StrSplit(pattern, '/');
@@ -36,8 +36,8 @@ absl::StatusOr<std::vector<std::string>> ExpandGlob(Files& files, const std::str
         continue;
       }
       const auto names = files.List(prefix.empty() ? "." : prefix);
-      // A file that an earlier component matched has nothing below it. A store has no directories,
-      // so that its other errors say something else.
+      // A file matched by an earlier component has nothing below it. A store has no directories;
+      // its other errors have another cause.
       if (IsNoDirectory(names.status()) &&
           (absl::IsNotFound(names.status()) || SchemeOf(prefix).empty())) {
         continue;

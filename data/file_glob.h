@@ -1,5 +1,5 @@
-// Expands paths with *, ? and [...] in any component. A file whose name has such characters is
-// found by that name. Stateless; reads through the file seam.
+// Expands paths with *, ? and [...] in any component. A file with these characters in its name is
+// found by the exact name. Stateless; reads through the file seam.
 #pragma once
 
 #include <string>
@@ -10,9 +10,8 @@
 
 namespace paracord {
 
-// Returns the sorted paths that match. A pattern without special characters is returned unchanged.
-// NOT_FOUND names a pattern that matches nothing; a directory that cannot be listed is an error of
-// its own.
+// Returns the sorted matching paths. A pattern without special characters is returned unchanged.
+// NOT_FOUND names a pattern without a match; an unreadable directory is an error of its own.
 absl::StatusOr<std::vector<std::string>> ExpandGlob(Files& files, const std::string& pattern);
 
 // Whether Files::List failed because the path is a file, or does not exist.

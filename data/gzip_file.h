@@ -1,5 +1,5 @@
-// A file written as gzip. Owned and used by one thread. Sync ends the gzip stream, so nothing can
-// be appended after it.
+// A file written as gzip. Owned and used by one thread. Sync ends the gzip stream; nothing can be
+// appended afterwards.
 #pragma once
 
 #include <memory>
@@ -24,7 +24,7 @@ class GzipFile : public WriteFile {
 
   const std::unique_ptr<WriteFile> file_;
   const std::unique_ptr<Deflater> deflater_;
-  absl::Status failed_;  // the first error, or that the stream has ended
+  absl::Status failed_;  // the first error, or the end of the stream
 };
 
 }  // namespace paracord

@@ -1,5 +1,5 @@
-// Whole numbers of an array in memory, each with all its digits: 4 bytes a number as long as all of
-// them fit, and 8 bytes from the first on that does not. Filled by one thread, constant afterwards.
+// Whole numbers of an array in memory, with all digits: 4 bytes a number while all fit, 8 bytes
+// from the first larger number on. Filled by one thread, constant afterwards.
 #pragma once
 
 #include <cstddef>
@@ -16,14 +16,14 @@ class HeldIntegers {
   bool empty() const { return narrow_.empty() && wide_.empty(); }
   size_t bytes_an_element() const { return wide_.empty() ? sizeof(uint32_t) : sizeof(int64_t); }
   void Reserve(size_t count);
-  // Appends elements of a type for which IsWideInteger is true; all must have the same type.
+  // Appends elements of a wide integer type (IsWideInteger), equal in all calls.
   void Append(ElementType type, std::span<const char> bytes, bool big_endian);
-  // The number's 64 bits; one of a file of uint64 may be beyond int64.
+  // The number's 64 bits; a number of a uint64 file may be beyond int64.
   int64_t at(size_t element) const {
     if (!wide_.empty()) return wide_[element];
     return negative_ ? static_cast<int32_t>(narrow_[element]) : int64_t{narrow_[element]};
   }
-  // Calls `reorder` with the vector that has the numbers.
+  // Calls `reorder` with the vector of numbers.
   template <class Reorder>
   void Permute(const Reorder& reorder) {
     wide_.empty() ? reorder(narrow_) : reorder(wide_);
@@ -33,7 +33,7 @@ class HeldIntegers {
   void Widen();
 
   size_t reserved_ = 0;
-  bool negative_ = false;  // what is narrow is int32 rather than uint32
+  bool negative_ = false;  // narrow numbers are int32 rather than uint32
   std::vector<uint32_t> narrow_;
   std::vector<int64_t> wide_;
 };

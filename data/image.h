@@ -1,6 +1,6 @@
 // Decodes JPEG and PNG (libjpeg-turbo, libpng) to bytes, and resizes bytes to floats. Pure; any
-// thread. No file is trusted: its size is limited before anything is allocated, and data that is
-// cut off or damaged is an error, not a grey picture.
+// thread. Trusts no file: sizes are limited before any allocation, and truncated or damaged data is
+// an error, not a grey picture.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 namespace paracord {
 
 constexpr uint64_t kPixelsMax = uint64_t{1} << 26;
-constexpr uint64_t kImageSideMax = 1 << 14;  // that a job may ask for
+constexpr uint64_t kImageSideMax = 1 << 14;  // limit in a job
 
 struct Image {
   uint32_t height = 0, width = 0, channels = 0;
@@ -25,7 +25,7 @@ struct Image {
 absl::StatusOr<Image> DecodeImage(std::string_view bytes, uint32_t channels,
                                   uint64_t pixels_max = kPixelsMax);
 
-// INVALID_ARGUMENT says that the image has no pixels, or too many.
+// INVALID_ARGUMENT if the image has no pixels, or too many.
 absl::Status CheckPixels(uint64_t height, uint64_t width, uint64_t pixels_max);
 
 // Resizes bilinearly, with the centres of pixels at half-integers and edges repeated, as

@@ -12,10 +12,10 @@
 namespace paracord {
 namespace {
 
-constexpr int kScansMax = 500;  // a progressive file may hold any number of empty ones
+constexpr int kScansMax = 500;  // a progressive file may hold any number of empty scans
 
-// The state of one decode. It lives in the caller of the function that longjmp returns to. All
-// frames in between belong to libjpeg or this file, and none of them owns anything.
+// The state of a decode, in the caller of the function that longjmp returns to. All frames in
+// between belong to libjpeg or this file, and own nothing.
 struct Decode {
   ~Decode() { jpeg_destroy_decompress(&jpeg); }
 
@@ -36,8 +36,7 @@ struct Decode {
   std::longjmp(decode->failed, 1);
 }
 
-// Takes libjpeg's warnings of data that is cut off or damaged as errors: libjpeg would invent the
-// rest.
+// Treats libjpeg's warnings of truncated or damaged data as errors: libjpeg would invent the rest.
 void Emit(j_common_ptr common, int level) {
   const int code = common->err->msg_code;
   const bool harmless = code == JWRN_EXTRANEOUS_DATA || code == JWRN_ADOBE_XFORM ||
@@ -52,9 +51,9 @@ void Progress(j_common_ptr common) {
   std::longjmp(decode->failed, 1);
 }
 
-// Each of these functions returns false when libjpeg gave up, and `message` says why. Everything
-// that they need lies in `decode`, because longjmp may spoil arguments and locals of the function
-// that it returns to.
+// Each of these functions returns false when libjpeg gave up, with the reason in `message`. All
+// their state lies in `decode`, because longjmp may spoil arguments and locals of the function it
+// returns to.
 bool ReadHeader(Decode& decode) {
   if (setjmp(decode.failed) != 0) return false;
   jpeg_create_decompress(&decode.jpeg);
@@ -62,8 +61,7 @@ bool ReadHeader(Decode& decode) {
   jpeg_mem_src(&decode.jpeg, reinterpret_cast<const unsigned char*>(decode.bytes.data()),
                static_cast<unsigned long>(decode.bytes.size()));
   jpeg_read_header(&decode.jpeg, TRUE);
-  // libjpeg cannot convert CMYK to RGB, so the inks are decoded as they are; ToColours converts
-  // them.
+  // libjpeg cannot convert CMYK to RGB: decodes the inks, for ToColours to convert.
   const J_COLOR_SPACE within = decode.jpeg.jpeg_color_space;
   if (within == JCS_CMYK || within == JCS_YCCK) decode.colours = JCS_CMYK;
   decode.jpeg.out_color_space = decode.colours;
@@ -82,7 +80,7 @@ bool ReadRows(Decode& decode) {
   return true;
 }
 
-// Converts cyan, magenta, yellow and black, which Adobe stores inverted, as TensorFlow does.
+// Converts cyan, magenta, yellow and black, stored inverted by Adobe, as TensorFlow does.
 void ToColours(const std::vector<uint8_t>& inks, bool inverted, std::vector<uint8_t>& colours) {
   const auto light = [&](size_t at) { return inverted ? inks[at] : 255 - inks[at]; };
   for (size_t pixel = 0; pixel < inks.size() / 4; ++pixel) {

@@ -13,8 +13,8 @@
 namespace paracord {
 namespace {
 
-// The state of one decode. It lives in the caller of the function that longjmp returns to. All
-// frames in between belong to libpng or this file, and none of them owns anything.
+// The state of a decode, in the caller of the function that longjmp returns to. All frames in
+// between belong to libpng or this file, and own nothing.
 struct PngDecode {
   ~PngDecode() { png_destroy_read_struct(&png, &info, nullptr); }
 
@@ -22,7 +22,7 @@ struct PngDecode {
   png_infop info = nullptr;
   std::jmp_buf failed{};
   char message[256] = "no memory";
-  std::string_view left;  // what libpng has not read
+  std::string_view left;  // bytes not yet read by libpng
   png_bytepp rows = nullptr;
 };
 
@@ -41,9 +41,9 @@ void ReadPng(png_structp png, png_bytep to, size_t size) {
   decode->left.remove_prefix(size);
 }
 
-// Each of these functions returns false when libpng gave up, and `message` says why. Everything
-// that they need lies in `decode`, because longjmp may spoil arguments and locals of the function
-// that it returns to.
+// Each of these functions returns false when libpng gave up, with the reason in `message`. All
+// their state lies in `decode`, because longjmp may spoil arguments and locals of the function it
+// returns to.
 bool ReadPngHeader(PngDecode& decode) {
   if (setjmp(decode.failed) != 0) return false;
   decode.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &decode, FailPng, IgnorePng);
@@ -53,8 +53,8 @@ bool ReadPngHeader(PngDecode& decode) {
   png_set_benign_errors(decode.png, 1);
   png_set_read_fn(decode.png, &decode, ReadPng);
   png_read_info(decode.png, decode.info);
-  // To 8 bits a sample: grey of 1, 2 and 4 bits and palettes are spread, 16 bits are rounded. No
-  // gamma is set, so that the numbers stay as they are, as in TensorFlow.
+  // To 8 bits a sample: spreads grey of 1, 2 and 4 bits and palettes, rounds 16 bits. Sets no
+  // gamma, to leave the numbers unchanged, like TensorFlow.
   png_set_expand(decode.png);
   png_set_scale_16(decode.png);
   png_set_interlace_handling(decode.png);
@@ -91,7 +91,7 @@ absl::StatusOr<Image> DecodePng(std::string_view bytes, uint64_t pixels_max) {
   }
   decode.rows = rows.data();
   if (!ReadPngRows(decode)) return failed();
-  // A transparent pixel keeps its colour, as in TensorFlow.
+  // Transparent pixels keep their colour, as in TensorFlow.
   for (size_t i = 1; i < pixels && stored > size; ++i) {
     std::copy_n(&image.bytes[i * stored], size, &image.bytes[i * size]);
   }

@@ -8,7 +8,7 @@
 
 namespace paracord {
 
-// Gives 1 channel of a grey file and 3 of others. See DecodeImage.
+// Returns 1 channel for a grey file, otherwise 3. See DecodeImage.
 absl::StatusOr<Image> DecodePng(std::string_view bytes, uint64_t pixels_max);
 
 }  // namespace paracord

@@ -27,8 +27,8 @@ constexpr uint64_t kFileBytesMax = uint64_t{256} << 20;
 constexpr uint64_t kChecked = 4;
 
 struct ImageOptions {
-  std::string folder, list;   // one of the two
-  bool inputs_alone = false;  // as DataSpec has it: pictures need no class
+  std::string folder, list;   // exactly one is set
+  bool inputs_alone = false;  // see DataSpec; pictures then need no class
   std::vector<std::string> classes;
   uint32_t height = 0, width = 0, channels = 3;
   double scale = 1;
@@ -166,7 +166,7 @@ class ImageSource : public RowSource {
     uint32_t label;
   };
 
-  // Lists the folders: each is a class, also one without images, unless `classes` names them.
+  // Lists the folders: each is a class, even without images, unless `classes` names the classes.
   absl::Status ListFolders() {
     classes_ = options_.classes;
     if (classes_.empty() || options_.inputs_alone) {
@@ -198,7 +198,7 @@ class ImageSource : public RowSource {
     return path[0] == '/' ? path : base + path;
   }
 
-  // Reads lines "path<TAB>class" or "path,class", whose paths are relative to the list's directory.
+  // Reads lines "path<TAB>class" or "path,class", with paths relative to the list's directory.
   absl::Status ReadList() {
     ASSIGN_OR_RETURN(const std::vector<std::string> lines, ReadLines(files_, options_.list));
     const std::string base = options_.list.substr(0, options_.list.rfind('/') + 1);

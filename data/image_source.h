@@ -1,6 +1,6 @@
-// The reader of JPEG and PNG files, of which each is a record: an entry of the table in
-// data_source.cc. Opening only lists the files; their names and sizes are the fingerprint. A file
-// is decoded when it is read. docs/data-formats.md has the keys.
+// The reader of JPEG and PNG files, a record each: an entry of the table in data_source.cc. Opening
+// only lists the files; their names and sizes are the fingerprint. A file is decoded when read.
+// docs/data-formats.md has the keys.
 #pragma once
 
 #include <memory>

@@ -1,6 +1,5 @@
-// A source whose records are read to predict for them: it has the inputs of another source alone,
-// and reads each record the same at any time. Constant after construction; thread-safe if the other
-// source is.
+// A source for predictions: only the inputs of another source, with each record read alike at any
+// time. Constant after construction; thread-safe if the other source is.
 #pragma once
 
 #include <memory>

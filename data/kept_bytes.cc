@@ -43,7 +43,7 @@ std::optional<KeptBytes> KeptBytes::Of(Files& files, const KeepPlace& place,
   return kept;
 }
 
-// Returns "" if the storage cannot tell a file from another one of the same name.
+// Returns "" if the storage cannot tell whether a file was replaced.
 std::string KeptBytes::Subject(uint64_t& bytes) const {
   std::string subject = absl::StrCat(kind_, "\n", depends_, "\n");
   for (const std::string& path : paths_) {
@@ -109,7 +109,7 @@ absl::Status KeptBytes::Write(std::string_view body) const {
   AppendRaw(Crc32c(body, Crc32c(head)), tail);
 
   RETURN_IF_ERROR(files_->MakeDirectories(place_.directory));
-  // Workers of one host start together and may write the same entry at once, each to its own file.
+  // Workers of a host start together and may write an entry at once, each to its own file.
   const std::string temporary = absl::StrCat(path(), ".", place_.writer, ".tmp");
   absl::Status written;
   {
@@ -132,9 +132,9 @@ int KeptBytes::TurnOf(const std::string& other) const {
   return place_.used != nullptr && place_.used->Has(other) ? 2 : 1;
 }
 
-// Removes the unfinished files of dead writers of this entry and, where there are too many files or
-// bytes, some others: nobody can tell which of them belong to data that no longer exists, and a
-// reader that misses one writes it again.
+// Removes this entry's unfinished files of dead writers and, beyond the limits of files or bytes,
+// some other entries: nobody can tell which belong to data no longer in use, and a reader that
+// misses an entry writes it again.
 void KeptBytes::MakeRoom(uint64_t bytes_max) const {
   struct Other {
     int turn = 0;
@@ -149,7 +149,7 @@ void KeptBytes::MakeRoom(uint64_t bytes_max) const {
   std::vector<Other> others;
   for (const std::string& other : *names) {
     uint64_t size = 0;
-    if (bytes_max != UINT64_MAX) {  // else nobody asks
+    if (bytes_max != UINT64_MAX) {  // otherwise there is no limit
       const auto file = files_->Open(absl::StrCat(place_.directory, "/", other));
       if (file.ok()) size = (*file)->size();
     }
@@ -160,7 +160,7 @@ void KeptBytes::MakeRoom(uint64_t bytes_max) const {
   for (const Other& other : others) {
     const bool unfinished = other.name.ends_with(".tmp");
     const bool left_behind = unfinished && other.name.starts_with(own);
-    // An unfinished file may be in the writing: it goes when there are far too many, or no room.
+    // A fresh unfinished file is removed only if there are far too many files, or no room.
     const bool too_many = left > (unfinished ? 2 * kFilesMax : kFilesMax);
     if (!left_behind && !too_many && bytes <= bytes_max) continue;
     bytes -= other.bytes;

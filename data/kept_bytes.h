@@ -1,13 +1,13 @@
-// A cache of facts about files that take long to find: where the records of data begin, or which
-// words they have, or what a compiler makes of a program. Each is a file in the directory that
-// KeepPlace names (DIR/index of the job), for the next start of this worker and of others. It is
-// never needed: an entry that does not fit is ignored and written anew, and a directory that cannot
-// be written to costs a line in the log. Owned by a reader while it opens; one thread.
+// A cache of facts about files that are slow to find: where the records of data begin, or which
+// words they have, or a compiler's result for a program. Each entry is a file in the directory of
+// KeepPlace (DIR/index of the job), for the next start of this worker and of others. Never
+// required: an entry that does not fit is ignored and rewritten, and an unwritable directory costs
+// a line in the log. Owned by a reader while it opens; one thread.
 //
 // The file, little-endian: "PCRDKEPT", format version (4 bytes), length of the subject (8), the
-// subject, the body, CRC-32C of all before (4). The subject is text and says everything the body
-// depends on; of each data file that is what FileIdentity says. The name is the kind and a hash of
-// the subject. It appears by a rename and is not synced: of a torn one the checksum is wrong.
+// subject, the body, CRC-32C of all before (4). The subject is text and names everything the body
+// depends on; for each data file, the result of FileIdentity. The file name is the kind and a hash
+// of the subject. Written by a rename without a sync: a torn file has a wrong checksum.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@
 
 namespace paracord {
 
-// The names of the entries of one directory that a process has loaded or saved. Thread-safe.
+// The names of a directory's entries loaded or saved by this process. Thread-safe.
 class KeptNames {
  public:
   void Add(const std::string& name) {
@@ -43,20 +43,20 @@ class KeptNames {
 
 class KeptBytes {
  public:
-  // Returns nullopt if nothing of these files is kept, because no place was given, the files are
-  // small, or the storage cannot tell whether they have changed. `depends` names everything besides
-  // the files on which the body depends.
+  // Returns nullopt if nothing is kept for these files: no place was given, the files are small, or
+  // the storage cannot tell whether they have changed. `depends` names everything besides the files
+  // that determines the body.
   static std::optional<KeptBytes> Of(Files& files, const KeepPlace& place, const std::string& kind,
                                      const std::string& depends,
                                      std::span<const std::string> paths);
 
-  // Returns the body that was saved for the same subject, if there is one.
+  // Returns the body saved for an equal subject, if any.
   std::optional<std::string> Load() const;
   // Whether the files are unchanged since Of().
   bool StillHolds() const;
-  // Saves the body, unless the files have changed since Of(). Failures are logged. Other entries go
-  // where all together have more than `bytes_max`: first unfinished ones, then those that this
-  // process has neither loaded nor saved, then the rest, by their names.
+  // Saves the body, unless the files have changed since Of(). Failures are logged. Removes other
+  // entries where all together exceed `bytes_max`: first unfinished ones, then entries neither
+  // loaded nor saved by this process, then the rest, by name.
   void Save(std::string_view body, uint64_t bytes_max = UINT64_MAX) const;
   std::string path() const;
 

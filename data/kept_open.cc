@@ -14,7 +14,7 @@
 namespace paracord {
 namespace {
 
-// The open files, with the one read last in front.
+// The open files, most recently used first.
 class OpenOnes {
  public:
   std::shared_ptr<const ReadFile> Find(const void* key) {
@@ -25,8 +25,7 @@ class OpenOnes {
     return found->second->second;
   }
 
-  // If two threads have opened one file at once, the first one's handle stays and the other is
-  // closed.
+  // If two threads opened a file at once, the first handle stays and the second is closed.
   void Keep(const void* key, std::shared_ptr<const ReadFile> file) {
     Order dropped;  // closed without the lock
     MutexLock lock(mu_);

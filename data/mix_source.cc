@@ -14,7 +14,7 @@ namespace paracord {
 namespace {
 
 constexpr double kTotalMax = 281474976710656;  // 2^48
-constexpr double kRounding = 1e-6;             // of a count, against the noise of dividing
+constexpr double kRounding = 1e-6;             // tolerance of a count against rounding in divisions
 
 // a * b / c, rounded down.
 uint64_t MulDiv(uint64_t a, uint64_t b, uint64_t c) {
@@ -72,7 +72,7 @@ class MixSource : public DataSource {
                         [](const DataSource& source, std::span<const uint64_t> some,
                            uint64_t /*repeat*/, Batch& to) { return source.Read(some, to); });
   }
-  // A record that repeats within an epoch gets other random transformations each time.
+  // A record repeated within an epoch gets different random transformations.
   absl::Status ReadForTraining(std::span<const uint64_t> records, uint64_t epoch_key,
                                Batch& batch) const override {
     return ReadBySource(
@@ -84,14 +84,14 @@ class MixSource : public DataSource {
 
  private:
   struct Group {
-    std::vector<uint64_t> records;  // of one source
+    std::vector<uint64_t> records;  // records of a single source
     std::vector<size_t> places;     // in the batch
   };
 
   template <class ReadOne>
   absl::Status ReadBySource(std::span<const uint64_t> records, Batch& batch,
                             const ReadOne& read) const {
-    std::map<std::pair<size_t, uint64_t>, Group> groups;  // by source and how often it repeated
+    std::map<std::pair<size_t, uint64_t>, Group> groups;  // keyed by source and repetition
     for (size_t i = 0; i < records.size(); ++i) {
       if (records[i] >= this->records()) {
         return absl::OutOfRangeError(
@@ -120,8 +120,8 @@ class MixSource : public DataSource {
     return absl::OkStatus();
   }
 
-  // Copies values or strings to their places. A column holds one of the two; for the other, `from`
-  // is empty and so is `to` afterwards.
+  // Copies values or strings to their places. A column holds only one of the two; for the other,
+  // `from` is empty, and `to` becomes empty.
   template <class T>
   static void ScatterOne(const std::vector<T>& from, const std::vector<size_t>& places,
                          size_t examples, size_t size, std::vector<T>& to) {
@@ -177,8 +177,7 @@ absl::StatusOr<MixOrder> MixOrder::Make(const std::vector<uint64_t>& records,
 }
 
 MixOrder::Place MixOrder::At(uint64_t record) const {
-  // The first source takes every (total / count)-th place, and the others share the rest in this
-  // way.
+  // The first source takes every (total / count)-th place; the others recursively share the rest.
   uint64_t left = total_;
   for (size_t source = 0; source + 1 < counts_.size(); ++source) {
     const uint64_t count = counts_[source];

@@ -1,8 +1,7 @@
-// Several sources as one, in proportion to their weights: {"mix": [{"weight": 3, ...}, ...]}. Which
-// record of which source stands at a place is a pure function of the place, so splits, retries and
-// fingerprints hold as for any source. An epoch is as long as it takes to read every record of
-// every source at least once; the sources that are short for their weight repeat. Constant after
-// construction.
+// Several sources as one, in proportion to their weights: {"mix": [{"weight": 3, ...}, ...]}. The
+// source and record at a place are a pure function of the place; splits, retries and fingerprints
+// hold as for any source. An epoch is long enough to read every record of every source at least
+// once; sources that are too short for their weight repeat. Constant after construction.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +39,7 @@ struct WeightedSource {
   std::unique_ptr<DataSource> source;
 };
 
-// INVALID_ARGUMENT if their inputs, targets and weights are not alike.
+// INVALID_ARGUMENT if the sources differ in inputs, targets or weights.
 absl::StatusOr<std::unique_ptr<DataSource>> MakeMix(std::vector<WeightedSource> sources);
 
 }  // namespace paracord

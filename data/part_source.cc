@@ -92,7 +92,7 @@ PartSpec ReadPartSpec(const nlohmann::json& value, const std::string& path, Prob
 
 absl::StatusOr<std::unique_ptr<DataSource>> MakePart(std::unique_ptr<DataSource> whole,
                                                      const PartSpec& spec) {
-  // Neighbouring shares meet exactly: the `to` of one is the `from` of the next and rounded alike.
+  // Neighbouring shares meet exactly: the `to` of one equals the `from` of the next, rounded alike.
   const auto cut = [&](double share) {
     return static_cast<uint64_t>(std::llround(share * static_cast<double>(whole->records())));
   };

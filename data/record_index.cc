@@ -58,7 +58,7 @@ std::optional<RecordPlacesOfAll> DecodePlaces(std::string_view bytes, uint64_t e
     }
     file.crc = static_cast<uint32_t>(crc);
     const uint64_t count = file.rows / places.every + (file.rows % places.every != 0);
-    if (count > bytes.size()) return std::nullopt;  // of each there is a byte
+    if (count > bytes.size()) return std::nullopt;  // each offset takes at least a byte
     entries += count;
     if (entries > entries_max) return std::nullopt;
     file.offsets.reserve(static_cast<size_t>(count));

@@ -1,9 +1,9 @@
-// An index of where the records begin in files that have none of their own (csv, tfrecord, text).
-// It is built in one pass when a source opens and takes at most 128 MiB: with more records than
-// fit, it notes only every second, fourth, ... one, and a seek walks from the noted one before the
-// record. The pass also checks the files and takes the fingerprint that all workers must agree on.
-// The index is kept for the next start (kept_bytes.h) and reused if it fits the files' sizes;
-// records are checked again when they are read. Filled by one thread, constant afterwards.
+// An index of record offsets for formats without one (csv, tfrecord, text). Built in a single pass
+// when a source opens, with at most 128 MiB: if more records exist than fit, notes only every
+// second, fourth, ... record, and a seek walks from the nearest noted record before. The pass also
+// checks the files and computes the fingerprint on which all workers must agree. The index is kept
+// for the next start (kept_bytes.h) and reused if the files' sizes match; records are checked again
+// when read. Filled by one thread, constant afterwards.
 #pragma once
 
 #include <cstdint>
@@ -21,21 +21,21 @@
 
 namespace paracord {
 
-// Finds where a record ends. Its messages name neither file nor record, since the index adds both.
+// Finds the end of a record. Messages name neither file nor record; the index adds both.
 class RecordCutter {
  public:
   virtual ~RecordCutter() = default;
-  // Moves over one record, and may check it. Returns false if there are no more.
+  // Moves over a record, perhaps checking the record. Returns false at the end.
   virtual absl::StatusOr<bool> Skip(FileCursor& cursor) const = 0;
 };
 
-// The places of the records in one file.
+// The offsets of a file's records.
 struct RecordPlaces {
-  uint64_t begin = 0;             // of the first record
-  uint64_t size = 0;              // of the file, unpacked
+  uint64_t begin = 0;             // offset of the first record
+  uint64_t size = 0;              // size of the file, unpacked
   uint64_t rows = 0;              // records
-  uint32_t crc = 0;               // of the bytes from `begin` on
-  std::vector<uint64_t> offsets;  // of records 0, every, 2 * every, ...
+  uint32_t crc = 0;               // checksum of the bytes from `begin` on
+  std::vector<uint64_t> offsets;  // offsets of records 0, every, 2 * every, ...
 };
 
 struct RecordPlacesOfAll {
@@ -44,19 +44,17 @@ struct RecordPlacesOfAll {
 };
 
 std::string EncodePlaces(const RecordPlacesOfAll& places);
-// Returns nullopt unless all offsets ascend within their files, and there are as many as `rows`
-// needs.
+// Returns nullopt unless all offsets ascend within their files, and match `rows` in number.
 std::optional<RecordPlacesOfAll> DecodePlaces(std::string_view bytes, uint64_t entries_max);
 
 class RecordIndex {
  public:
   explicit RecordIndex(uint64_t entries_max = uint64_t{16} << 20) : entries_max_(entries_max) {}
 
-  // Called before the first Add(): loads the index that was kept of these files, if they are
-  // unchanged.
+  // Called before the first Add(): loads the index kept for these files, if unchanged.
   void Recall(Files& files, const DataSpec& spec, std::span<const std::string> paths);
-  // Called after the last Add(): saves the index unless it was loaded. Returns DATA_LOSS if the
-  // files have changed since Recall().
+  // Called after the last Add(): saves an index not loaded. DATA_LOSS if the files have changed
+  // since Recall().
   absl::Status Keep();
 
   // Walks over the records from byte `begin` on. Errors name path and row.
@@ -65,7 +63,7 @@ class RecordIndex {
 
   uint64_t records() const { return records_; }
   uint64_t fingerprint() const { return fingerprint_; }
-  // Returns a cursor that stands before the record and may go on to the end of its file.
+  // Returns a cursor at the record, able to go on to the end of the file.
   absl::StatusOr<FileCursor> Seek(uint64_t record, const RecordCutter& cutter) const;
   // "path row 17", counted from 0 in its own file.
   std::string Where(uint64_t record) const;
@@ -89,10 +87,10 @@ class RecordIndex {
   uint64_t entries_ = 0;
   uint64_t records_ = 0;
   uint64_t fingerprint_ = 0;
-  std::vector<OneFile> by_file_;  // as many as places_.files
+  std::vector<OneFile> by_file_;  // parallel to places_.files
 };
 
-// Returns `status` with `where` in front of its message.
+// Returns `status` with its message prefixed by `where`.
 absl::Status At(const std::string& where, const absl::Status& status);
 
 }  // namespace paracord

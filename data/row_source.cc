@@ -11,12 +11,12 @@
 namespace paracord {
 namespace {
 
-// The columns of one kind (inputs, targets or weights) of a batch, walked record by record.
+// The columns of a kind (inputs, targets or weights) of a batch, walked record by record.
 struct Walk {
   std::vector<float*> at;
   std::vector<std::string*> strings;
   std::vector<size_t> step;
-  std::vector<std::vector<ExactInteger>> exact;  // of the record
+  std::vector<std::vector<ExactInteger>> exact;  // exact numbers of the record
 
   Walk(const std::vector<Column>& schema, size_t examples, std::vector<Column>& columns) {
     columns.resize(schema.size());
@@ -73,7 +73,7 @@ absl::Status RowSource::Read(std::span<const uint64_t> records, Batch& batch) co
 }
 
 void RowSource::Forgive(const DataSpec& spec) {
-  Problems ignored;  // OpenDataSource reports them
+  Problems ignored;  // reported by OpenDataSource
   bad_records_ = BadRecordsSkipped(spec.options, ignored);
 }
 

@@ -24,9 +24,9 @@ namespace paracord {
 namespace {
 
 constexpr uint64_t kWindowMax = 100, kNegativeMax = 1000;
-constexpr uint64_t kTextWordsMax = (uint64_t{1} << 32) - 1;  // of the text
+constexpr uint64_t kTextWordsMax = (uint64_t{1} << 32) - 1;  // limit of the text's words
 constexpr double kNegativePower = 0.75;
-constexpr int kDrawsMax = 64;  // of a word other than the near one
+constexpr int kDrawsMax = 64;  // attempts to draw a word other than the near word
 
 struct SkipgramOptions {
   std::vector<std::string> files;
@@ -61,7 +61,7 @@ absl::StatusOr<SkipgramOptions> ReadSkipgramOptions(const DataSpec& spec) {
   return options;
 }
 
-// A stream of random numbers that is a pure function of its key.
+// A stream of random numbers, a pure function of its key.
 class Draws {
  public:
   explicit Draws(uint64_t key) : key_(key) {}
@@ -108,7 +108,7 @@ class AliasTable {
 
  private:
   struct Entry {
-    float own = 1;  // the chance that the place stands for itself
+    float own = 1;  // chance of drawing the place itself
     uint32_t other = 0;
   };
   std::vector<Entry> entries_;
@@ -190,9 +190,9 @@ class SkipgramSource : public DataSource {
  private:
   struct OneFile {
     std::string path;
-    uint64_t first = 0;  // of its words among all
+    uint64_t first = 0;  // index of the file's first word among all words
   };
-  // The places of the words that take part in an epoch, by file.
+  // The places of words taking part in an epoch, by file.
   struct Epoch {
     uint64_t key = 0;
     std::vector<uint32_t> places;
@@ -207,7 +207,7 @@ class SkipgramSource : public DataSource {
     return EachToken(cursor, options_.tokenizer, visit);
   }
 
-  // Keeps the words that the vocabulary has.
+  // Keeps the words in the vocabulary.
   absl::Status ReadFile(Files& files, const std::string& path) {
     by_file_.push_back({path, words_.size()});
     RETURN_IF_ERROR(EachIn(files, path, [&](std::string_view word) -> absl::Status {
@@ -225,7 +225,7 @@ class SkipgramSource : public DataSource {
     return absl::OkStatus();
   }
 
-  // Computes how often each word is kept and drawn, from how often it occurs.
+  // Computes each word's chances of being kept and drawn from its frequency.
   absl::Status Weigh(const std::string& path) {
     words_.shrink_to_fit();
     std::vector<uint64_t> counts(vocabulary_.size());
@@ -297,8 +297,8 @@ class SkipgramSource : public DataSource {
     }
   }
 
-  // Draws a place near `centre`, at the distance d as often as a window of a width drawn from 1 to
-  // W has it: in W + 1 - d of W cases. At the ends of a text it looks the other way.
+  // Draws a place near `centre`: distance d occurs as often as in windows of a width drawn from 1
+  // to W, W + 1 - d of W times. At the ends of a text looks the other way.
   uint64_t NearOf(uint64_t centre, const std::vector<uint32_t>& places, Draws& draws) const {
     const uint64_t distance = Distance(draws);
     const bool before = draws.Below(2) == 0;
@@ -320,13 +320,13 @@ class SkipgramSource : public DataSource {
   const SkipgramOptions options_;
   Vocabulary vocabulary_;
   std::vector<OneFile> by_file_;
-  std::vector<uint32_t> words_;  // of all files, by their numbers
-  std::vector<float> keep_;      // by word: the chance that it takes part
+  std::vector<uint32_t> words_;  // words of all files, by number
+  std::vector<float> keep_;      // indexed by word: the chance to take part
   std::unique_ptr<AliasTable> negatives_;
   uint64_t records_ = 0, fingerprint_ = 0;
   Batch schema_;
   mutable Mutex mu_;
-  mutable std::shared_ptr<const Epoch> epochs_[2] ABSL_GUARDED_BY(mu_);  // the last ones read
+  mutable std::shared_ptr<const Epoch> epochs_[2] ABSL_GUARDED_BY(mu_);  // the last two used
 };
 
 }  // namespace

@@ -12,10 +12,10 @@
 namespace paracord {
 namespace {
 
-constexpr size_t kLogged = 20;      // bad records that have a line of their own
-constexpr size_t kToldOfBatch = 8;  // that a batch names
+constexpr size_t kLogged = 20;      // bad records with a log line each
+constexpr size_t kToldOfBatch = 8;  // bad records named by a batch
 
-// Whether an error is about what a record holds, rather than about the disk or the store.
+// Whether an error is about a record's content, rather than the disk or the store.
 bool IsOfRecord(const absl::Status& status) {
   return status.code() == absl::StatusCode::kInvalidArgument ||
          status.code() == absl::StatusCode::kDataLoss;
@@ -111,7 +111,7 @@ class SkippingSource : public DataSource {
   const Logger log_{"data"};
   mutable Mutex mu_;
   mutable std::set<uint64_t> bad_ ABSL_GUARDED_BY(mu_);  // at most skip_
-  mutable std::string first_ ABSL_GUARDED_BY(mu_);       // what was wrong with the first
+  mutable std::string first_ ABSL_GUARDED_BY(mu_);       // the first error
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
-// Leaves out the records of another source that cannot be read, up to a number of them
-// ({"bad_records": {"skip": 10}}). A batch then has fewer examples, as its `records` say, and is
-// the same whoever reads it. Thread-safe if the other source is.
+// Leaves out unreadable records of another source, up to a number ({"bad_records": {"skip": 10}}).
+// A batch then has fewer examples, listed in its `records`, for every reader alike. Thread-safe if
+// the other source is.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,14 @@
 namespace paracord {
 
 inline constexpr char kBadRecordsKey[] = "bad_records";
-// A source that keeps a note of each bad record has to bound them.
+// Bound for a source that notes each bad record.
 inline constexpr uint64_t kBadRecordsMax = 1'000'000;
 
-// Returns how many records that cannot be read the options of a source let pass.
+// Returns how many unreadable records the options of a source tolerate.
 uint64_t BadRecordsSkipped(const nlohmann::json& options, Problems& problems);
 
-// Lets at most `skip` different records be left out by this process, and logs the first of them.
-// Beyond, and where a batch has no other record, Read fails as that of `source` does.
+// Lets this process leave out at most `skip` different records, and logs the first. Beyond the
+// limit, or for a batch of bad records only, Read fails like the Read of `source`.
 std::unique_ptr<DataSource> MakeSkipping(std::unique_ptr<DataSource> source, uint64_t skip);
 
 }  // namespace paracord

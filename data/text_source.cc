@@ -38,7 +38,7 @@ struct TextOptions {
   uint64_t window = 0, stride = 0;
   std::vector<std::string> labels;  // empty: windows of running text
   VocabularyOptions vocabulary;
-  bool inputs_alone = false;  // as DataSpec has it: a line may be a text without a label
+  bool inputs_alone = false;  // see DataSpec; a line then needs no label
 };
 
 absl::StatusOr<TextOptions> ReadTextOptions(const DataSpec& spec) {
@@ -68,7 +68,7 @@ absl::StatusOr<TextOptions> ReadTextOptions(const DataSpec& spec) {
   return options;
 }
 
-// Cuts a file into its lines that are not empty, and checks that they are UTF-8.
+// Cuts a file into its non-empty lines, and checks UTF-8.
 class LineCutter : public RecordCutter {
  public:
   absl::StatusOr<bool> Skip(FileCursor& cursor) const override {
@@ -98,15 +98,15 @@ class LineCutter : public RecordCutter {
   }
 };
 
-// Cuts a file into windows of `window` tokens and the one after; windows begin every `stride`
-// tokens.
+// Cuts a file into windows of `window` tokens plus the following token; windows begin every
+// `stride` tokens.
 class WindowCutter : public RecordCutter {
  public:
   WindowCutter(const Tokenizer& tokenizer, uint64_t window, uint64_t stride)
       : tokenizer_(tokenizer), tokens_(window + 1), stride_(stride) {}
 
   absl::StatusOr<bool> Skip(FileCursor& cursor) const override {
-    // If tokens are characters, the number of bytes mostly shows that enough of them follow.
+    // With characters as tokens, the number of bytes usually proves that enough tokens follow.
     if (!tokenizer_.words) {
       const size_t enough = kUtf8BytesMax * static_cast<size_t>(tokens_);
       ASSIGN_OR_RETURN(const std::string_view text, cursor.Peek(enough));
@@ -218,7 +218,7 @@ class TextSource : public RowSource {
       ASSIGN_OR_RETURN(const bool more, line_cutter_.Next(cursor, line));
       if (!more) return absl::OkStatus();
       const size_t tab = line.find('\t');
-      if (tab == std::string_view::npos) continue;  // refused when it is read
+      if (tab == std::string_view::npos) continue;  // refused later by reading
       options_.tokenizer.Take(
           line.substr(tab + 1), /*at_end=*/true, kAllTokens,
           [&](std::string_view token) { ++counts[absl::string_view(token.data(), token.size())]; });
@@ -259,7 +259,7 @@ class TextSource : public RowSource {
     return Window(line.substr(tab + 1), row);
   }
 
-  // The first tokens of a text that has a label or needs one; zeros follow a short one.
+  // Writes the first tokens of a labelled or unlabelled text, padded with zeros.
   absl::Status Window(std::string_view text, const Row& row) const {
     std::vector<float> numbers;
     RETURN_IF_ERROR(Numbers(text, options_.window, numbers));
@@ -268,7 +268,7 @@ class TextSource : public RowSource {
     return absl::OkStatus();
   }
 
-  // Looks up the first `count` tokens of `text`. An error names a character that has no number.
+  // Looks up the first `count` tokens of `text`. An error names a character without a number.
   absl::Status Numbers(std::string_view text, uint64_t count, std::vector<float>& numbers) const {
     absl::Status status;
     options_.tokenizer.Take(text, /*at_end=*/true, count, [&](std::string_view token) {

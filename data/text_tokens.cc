@@ -20,8 +20,8 @@ constexpr size_t kTokenBytesMax = 1 << 20;
 
 bool IsSpace(char c) { return absl::ascii_isspace(static_cast<unsigned char>(c)); }
 
-// Returns the bytes of the word at the start of `text`, which is no space; only whole characters
-// count.
+// Returns the bytes of the word at the start of `text`, which begins with no space; counts only
+// whole characters.
 size_t WordBytes(std::string_view text, bool& bad, bool at_end) {
   size_t at = 0;
   while (at < text.size() && !IsSpace(text[at])) {
@@ -95,7 +95,8 @@ Vocabulary Vocabulary::Sorted(const Counts& counts) {
 }
 
 Vocabulary Vocabulary::Frequent(const Counts& counts, uint64_t size) {
-  std::vector<std::pair<uint64_t, std::string_view>> order;  // by the complement of the count
+  // Sorted by descending count, then bytes.
+  std::vector<std::pair<uint64_t, std::string_view>> order;
   for (const auto& [token, count] : counts) {
     order.emplace_back(std::numeric_limits<uint64_t>::max() - count, token);
   }

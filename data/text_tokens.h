@@ -1,6 +1,5 @@
-// Cuts text into tokens, which are characters or words, and numbers them. Text is UTF-8: anything
-// else is an error that names the byte. A vocabulary is constant once it is built, and many threads
-// look up.
+// Cuts text into tokens, characters or words, and numbers them. Text is UTF-8; an error names the
+// first invalid byte. A vocabulary is constant once built, and many threads look up.
 #pragma once
 
 #include <cstdint>
@@ -19,18 +18,17 @@ namespace paracord {
 
 struct Tokenizer {
   bool words = false;              // parted by ASCII white space; otherwise characters
-  bool lowercase = false;          // of ASCII
-  bool strip_punctuation = false;  // of ASCII, out of words, as Keras' TextVectorization does
+  bool lowercase = false;          // ASCII letters only
+  bool strip_punctuation = false;  // ASCII marks inside words, like Keras' TextVectorization
 
   struct Taken {
     uint64_t tokens = 0;
-    size_t bytes = 0;          // of the text, up to the end of the last token
-    bool bad = false;          // there is no UTF-8 after these bytes
+    size_t bytes = 0;          // bytes up to the end of the last token
+    bool bad = false;          // invalid UTF-8 follows these bytes
     bool more_needed = false;  // the text ends inside a token, or before `count`
   };
   using Visit = std::function<void(std::string_view token)>;
-  // Visits at most `count` tokens from the start of `text`; `at_end` says that nothing follows the
-  // text.
+  // Visits at most `count` tokens from the start of `text`; `at_end`: nothing follows `text`.
   Taken Take(std::string_view text, bool at_end, uint64_t count, const Visit& visit) const;
 };
 
@@ -41,23 +39,22 @@ class Vocabulary {
 
   // The number of occurrences of each token.
   using Counts = absl::flat_hash_map<std::string, uint64_t>;
-  // Numbers all tokens in the order of their bytes (for characters: of their code points) from 0
-  // on, with no reserved numbers.
+  // Numbers all tokens from 0, in the order of their bytes (characters: code points), without
+  // reserved numbers.
   static Vocabulary Sorted(const Counts& counts);
-  // Numbers the `size` most frequent tokens; equally frequent ones are in the order of their bytes.
+  // Numbers the `size` most frequent tokens; ties are in the order of their bytes.
   static Vocabulary Frequent(const Counts& counts, uint64_t size);
   // Numbers the tokens in the given order. Returns INVALID_ARGUMENT if a token occurs twice, or if
   // there are too many.
   static absl::StatusOr<Vocabulary> Listed(const std::vector<std::string>& tokens);
 
-  // Encode returns the form in which a vocabulary is kept (kept_bytes.h). Decode returns nullopt if
-  // the bytes are none.
+  // Encode returns the form for kept_bytes.h. Decode returns nullopt for invalid bytes.
   std::string Encode() const;
   static std::optional<Vocabulary> Decode(std::string_view bytes);
 
   // Returns nullopt for an unknown token if no numbers are reserved, otherwise 1.
   std::optional<uint32_t> Find(std::string_view token) const;
-  // The largest number plus 1, which is the input_dim of an Embedding.
+  // The largest number plus 1: the input_dim of an Embedding.
   uint32_t size() const { return reserved_ + static_cast<uint32_t>(numbers_.size()); }
   uint64_t fingerprint() const { return fingerprint_; }
 
@@ -70,7 +67,7 @@ class Vocabulary {
 
 constexpr uint64_t kVocabularyMax = uint64_t{1} << 23;  // numbers are float32
 
-// Returns the error "byte 17 is not UTF-8", whose number is `offset` in the file.
+// Returns the error "byte 17 is not UTF-8" for a byte at `offset` in the file.
 absl::Status NotUtf8(uint64_t offset);
 
 // Visits all tokens of a file until `visit` returns an error. Errors name neither path nor row.

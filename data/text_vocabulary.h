@@ -1,5 +1,5 @@
-// The vocabulary of a text, as a job asks for it: a list, the lines of a file, or the tokens of
-// some text, which are counted once and kept in DIR/index (kept_bytes.h).
+// The vocabulary of a text, according to the job: a list, the lines of a file, or the tokens of
+// some text, counted once and kept in DIR/index (kept_bytes.h).
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@
 
 namespace paracord {
 
-// The vocabulary is `listed`, the lines of `file`, or the tokens of `from` (by default of the text
-// itself), of which only the most frequent `size` may be kept.
+// The vocabulary is `listed`, the lines of `file`, or the tokens of `from` (by default the text
+// itself), perhaps only the `size` most frequent.
 struct VocabularyOptions {
   std::vector<std::string> listed, from;
   uint64_t size = 0;
@@ -25,11 +25,11 @@ struct VocabularyOptions {
 
 VocabularyOptions ReadVocabularyOptions(JsonFields& fields, bool words);
 
-// A VocabularyFrom says where tokens are counted if no list says what they are.
+// Where to count tokens if no list gives them.
 struct VocabularyFrom {
-  std::vector<std::string> paths;  // of the text itself
+  std::vector<std::string> paths;  // files of the text itself
   std::function<absl::Status(const std::string& path, Vocabulary::Counts& counts)> count;
-  bool all = false;  // all tokens in the order of their bytes, instead of by their frequency
+  bool all = false;  // all tokens, in byte order instead of by frequency
 };
 
 absl::StatusOr<Vocabulary> MakeVocabulary(Files& files, const VocabularyOptions& options,

@@ -9,15 +9,15 @@
 namespace paracord {
 namespace {
 
-// The wire types of protobuf's encoding, in which a field is a varint tag, number << 3 | wire type,
-// and a value.
+// The wire types of protobuf's encoding; a field is a varint tag, number << 3 | wire type, and a
+// value.
 constexpr int kVarint = 0, kFixed64 = 1, kLength = 2, kFixed32 = 5;
 
 absl::Status Malformed(const std::string& what) {
   return absl::InvalidArgumentError(absl::StrCat("is not a tf.train.Example: ", what));
 }
 
-// Reads the fields of one message from front to back.
+// Reads the fields of a message in order.
 class Fields {
  public:
   explicit Fields(std::string_view bytes) : bytes_(bytes) {}
@@ -26,7 +26,7 @@ class Fields {
   struct Field {
     int number = 0, wire = 0;
     uint64_t value = 0;      // kVarint
-    std::string_view bytes;  // the others
+    std::string_view bytes;  // value of the length-delimited and fixed types
   };
 
   absl::StatusOr<Field> Next() {
@@ -70,7 +70,7 @@ class Fields {
   std::string_view bytes_;
 };
 
-// Takes the numbers of a list: those that fit are written, and all are counted.
+// Takes the numbers of a list: counts all, and writes those that fit.
 class Sink {
  public:
   Sink(std::span<float> out, size_t first, std::vector<ExactInteger>& exact)
@@ -143,7 +143,7 @@ absl::Status ParseFeature(std::string_view bytes, ExampleFeature& out) {
   return absl::OkStatus();
 }
 
-// message FeatureList { repeated Feature feature = 1; }, whose lists become one list.
+// message FeatureList { repeated Feature feature = 1; }; concatenates the lists.
 absl::Status ParseFeatureList(std::string_view bytes, ExampleFeature& out) {
   out.joined = std::make_unique<std::string>();
   Fields fields(bytes);

@@ -21,18 +21,18 @@ struct ExampleFeature {
   std::string_view name;
   Kind kind = Kind::kNone;
   std::string_view list;  // the encoded BytesList, FloatList or Int64List
-  // Set only for a feature list of a tf.train.SequenceExample: it joins the lists of all steps, and
-  // `list` points to it.
+  // Set only for a feature list of a tf.train.SequenceExample: concatenates the lists of all steps;
+  // `list` points here.
   std::unique_ptr<std::string> joined;
 };
 
-// Replaces `features` by those of `example`, into which they point. A tf.train.SequenceExample has
-// the features of its context and its feature lists. INVALID_ARGUMENT says what is wrong, but not
-// where.
+// Replaces `features` by the features of `example`, pointing into `example`. A
+// tf.train.SequenceExample has the features of its context and its feature lists. INVALID_ARGUMENT
+// says what is wrong, but not where.
 absl::Status ParseExample(std::string_view example, std::vector<ExampleFeature>& features);
 
-// Returns how many numbers a float or int64 list has, and writes as many of them to `out` as fit.
-// Large whole numbers of an int64 list are listed in `exact`, too; the list's first number is
+// Returns the length of a float or int64 list, and writes as many numbers to `out` as fit. Also
+// lists large whole numbers of an int64 list in `exact`, counting the list's first number as
 // element `first`.
 absl::StatusOr<size_t> ReadNumbers(const ExampleFeature& feature, std::span<float> out,
                                    size_t first, std::vector<ExactInteger>& exact);

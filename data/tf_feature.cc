@@ -14,11 +14,11 @@ absl::Status Missing() {
   return absl::InvalidArgumentError("is missing, and there is no `default`");
 }
 
-// True for the list of a SequenceExample that has no steps, and hence no type.
+// True for a SequenceExample's list without steps, and hence without a type.
 bool IsEmpty(const ExampleFeature& feature) { return feature.kind == ExampleFeature::Kind::kNone; }
 
-// Returns how many values are dropped in front of those that are kept, which are at most spec.size.
-// An error says that the list does not fit.
+// Returns how many values are dropped in front of the kept ones, at most spec.size. An error if the
+// list does not fit.
 absl::StatusOr<size_t> LeftOut(const FeatureSpec& spec, size_t count) {
   if (count == spec.size) return size_t{0};
   const std::string has = absl::StrCat("has ", count, " values");
@@ -48,8 +48,7 @@ absl::StatusOr<size_t> LeftOut(const FeatureSpec& spec, size_t count) {
   return size_t{0};
 }
 
-// Moves the values that are kept to `out`, pads the rest, and returns how many were dropped in
-// front.
+// Moves the kept values to `out`, pads the rest, and returns how many were dropped in front.
 template <class T>
 absl::StatusOr<size_t> Fit(const FeatureSpec& spec, std::vector<T>& values, const T& pad,
                            std::span<T> out) {
@@ -129,7 +128,7 @@ absl::Status ReadPlain(const FeatureSpec& spec, const ExampleFeature& feature, s
   return absl::InvalidArgumentError(absl::StrCat("is not of dtype ", spec.dtype));
 }
 
-// Writes which of the values of a list are there. What is wrong with the list, its own spec says.
+// Marks which values of a list are present. The list's own spec reports errors.
 absl::Status FillPresent(const FeatureSpec& spec, const ExampleFeature* feature,
                          std::span<float> out) {
   size_t count = 0;
@@ -172,7 +171,7 @@ absl::Status FillNumbers(const FeatureSpec& spec, const ExampleFeature* feature,
   RETURN_IF_ERROR(ReadPlain(spec, *feature, out, exact));
   if (scale == 1) return absl::OkStatus();
   for (float& value : out) value *= scale;
-  exact.resize(before);  // these are other numbers now
+  exact.resize(before);  // scaled numbers are no longer exact
   return absl::OkStatus();
 }
 

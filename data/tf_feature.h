@@ -1,7 +1,7 @@
-// The inputs, targets and weights that a job makes of the features of a tf.train.Example: numbers,
-// raw bytes of a type, a picture, or strings for a model that takes strings. A feature has a fixed
-// shape, or it is a list of varying length that is padded. Specs are constant once they are read
-// from the job, and many threads fill.
+// The inputs, targets and weights made from the features of a tf.train.Example: numbers, raw bytes
+// of a type, a picture, or strings for a model that takes strings. A feature has a fixed shape, or
+// is a padded list of varying length. Specs are constant once read from the job, and many threads
+// fill.
 #pragma once
 
 #include <cstdint>
@@ -21,50 +21,49 @@ namespace paracord {
 struct FeatureSpec {
   enum class Kind {
     kAny,      // float or int64, whichever is there
-    kFloat,    // a list of floats, or the raw bytes of such
-    kInt64,    // a list of int64, or the raw bytes of such
+    kFloat,    // a list of floats, or their raw bytes
+    kInt64,    // a list of int64, or their raw bytes
     kRaw,      // the raw bytes of one string, of the type `element`
     kImage,    // JPEG or PNG, resized to the shape
-    kString,   // for a model that takes strings; of int64 their decimal text
-    kPresent,  // of a list that is padded: 1 for each value that is there, and 0 for the others
+    kString,   // for string inputs; int64 as decimal text
+    kPresent,  // for a padded list: 1 for each present value, 0 for padding
   };
   enum class Cut { kNone, kEnd, kStart };
 
   std::string name;
-  std::string path;   // of the spec in the job, for errors
+  std::string path;   // the spec's key in the job, for errors
   std::string group;  // the model's input or output
   std::vector<uint64_t> shape;
   size_t size = 1;
-  size_t column = 0, offset = 0;  // of a batch, and in its row: set by FeatureGroups
+  size_t column = 0, offset = 0;  // place in a batch and in its row, set by FeatureGroups
   Kind kind = Kind::kAny;
-  std::string dtype;  // as the job says it
+  std::string dtype;  // the job's spelling
   ElementType element = ElementType::kF32;
   bool big_endian = false;
   double scale = 1;
   std::optional<double> default_value;
   std::optional<std::string> default_text;
-  // If set, a list may have fewer rows than shape[0] and is padded with this value.
+  // If set, a list may have fewer rows than shape[0] and is padded with the value.
   std::optional<double> pad_value;
   std::optional<std::string> pad_text;
-  Cut cut = Cut::kNone;    // which end of a longer list is left out
-  bool text_list = false;  // of kPresent: the list has strings
+  Cut cut = Cut::kNone;    // the end of a longer list that is cut
+  bool text_list = false;  // for kPresent: the list has strings
 
   bool text() const { return kind == Kind::kString; }
   bool pads() const { return pad_value.has_value() || pad_text.has_value(); }
 };
 
-// Reads the spec or the list of specs under `key`; none if it is missing. `group_key` is the key by
-// which a spec names its input or output.
+// Reads the spec or the list of specs under `key`; none if missing. A spec names its input or
+// output under `group_key`.
 std::vector<FeatureSpec> ReadFeatureSpecs(JsonFields& fields, const std::string& key,
                                           const std::string& group_key, Problems& problems);
 
-// Returns one column of a batch for each group, and sets every spec's place in it. A group of one
-// feature keeps its shape; a group of several is a vector of all their numbers.
+// Returns a batch column for each group, and sets every spec's place. A single feature keeps its
+// shape; several form a vector of all their numbers.
 std::vector<Column> FeatureGroups(std::vector<FeatureSpec>& specs);
 
-// FillNumbers and FillTexts write spec.size values. `feature` is null if the example has none of
-// that name. INVALID_ARGUMENT does not name the feature. Large whole numbers are also listed in
-// `exact`.
+// FillNumbers and FillTexts write spec.size values. `feature` is null if missing in the example.
+// INVALID_ARGUMENT does not name the feature. Large whole numbers are also listed in `exact`.
 absl::Status FillNumbers(const FeatureSpec& spec, const ExampleFeature* feature,
                          std::span<float> out, std::vector<ExactInteger>& exact);
 absl::Status FillTexts(const FeatureSpec& spec, const ExampleFeature* feature,

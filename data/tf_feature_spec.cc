@@ -18,7 +18,7 @@ constexpr double kFeatureNumberMax = 1e30;
 struct DType {
   std::string_view name;
   FeatureSpec::Kind kind;
-  ElementType element = ElementType::kF32;  // of raw bytes
+  ElementType element = ElementType::kF32;  // type of raw bytes
 };
 using FeatureKind = FeatureSpec::Kind;
 constexpr std::array<DType, 15> kDTypes{{{"float", FeatureKind::kFloat, ElementType::kF32},
@@ -45,7 +45,7 @@ class FeatureSpecReader {
     spec_.path = path;
   }
 
-  // Appends the spec, and another one if the model is told which values are there.
+  // Appends the spec, and a kPresent spec if the job wants one.
   void ReadTo(std::vector<FeatureSpec>& specs) {
     specs.push_back(Read());
     if (present_.empty()) return;

@@ -22,9 +22,9 @@ bool IsLength(std::string_view head) {
 }
 
 // Whether a file begins like a zlib stream (RFC 1950): deflate with any window, a correct check of
-// the two bytes, no dictionary. A plain file may begin with such bytes as well, but the checksum of
-// its first length is right; a file shorter than that can only be zlib, whose empty stream has 8
-// bytes.
+// the two bytes, no dictionary. A plain file may begin with these bytes as well, but then its first
+// length has a correct checksum; a file too short for the checksum can only be zlib, whose empty
+// stream has 8 bytes.
 bool IsZlib(std::string_view head) {
   if (head.size() < 2) return false;
   const auto first = static_cast<unsigned char>(head[0]);

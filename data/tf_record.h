@@ -1,5 +1,5 @@
-// Reads the TFRecord container, which storage/tf_record_writer.h describes. Both checksums are
-// checked whenever a record is read. The whole file may be gzip or zlib.
+// Reads the TFRecord container, described in storage/tf_record_writer.h. Verifies both checksums of
+// every record read. The whole file may be gzip or zlib.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@ namespace paracord {
 
 class TfRecordCutter : public RecordCutter {
  public:
-  // Of a cutter that forgives, a record whose data do not fit their checksum is a record.
+  // A forgiving cutter accepts a record with a wrong data checksum.
   absl::StatusOr<bool> Skip(FileCursor& cursor) const override;
   void Forgive() { forgives_ = true; }
   // Reads the data of the next record, valid until the cursor's next use. Returns false at the end.
@@ -24,8 +24,8 @@ class TfRecordCutter : public RecordCutter {
   bool forgives_ = false;
 };
 
-// Opens a file that may have one of TensorFlow's two compressions, which its first bytes tell.
-// `memory` is as in Unpacking.
+// Opens a file, plain or in one of TensorFlow's two compressions, recognised by the first bytes.
+// For `memory` see Unpacking.
 absl::StatusOr<std::unique_ptr<ReadFile>> OpenRecordFile(
     Files& files, const std::string& path, const std::shared_ptr<MemoryShare>& memory);
 

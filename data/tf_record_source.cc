@@ -17,7 +17,7 @@
 namespace paracord {
 namespace {
 
-// Refuses a group of both strings and numbers, since a column holds one of the two.
+// Refuses a group of both strings and numbers, because a column holds only one of the two.
 void CheckTexts(JsonFields& fields, const std::vector<FeatureSpec>& specs) {
   for (const FeatureSpec& spec : specs) {
     for (const FeatureSpec& other : specs) {
@@ -99,7 +99,8 @@ class TfRecordSource : public RowSource {
   }
 
  private:
-  // Fills in the features of the record at the cursor, sorted by name; they point into its buffer.
+  // Fills in the features of the record at the cursor, sorted by name, pointing into the cursor's
+  // buffer.
   absl::Status Parse(FileCursor& cursor, std::vector<ExampleFeature>& example) const {
     std::string_view data;
     ASSIGN_OR_RETURN(const bool more, cutter_.Next(cursor, data));
@@ -110,7 +111,7 @@ class TfRecordSource : public RowSource {
     return status;
   }
 
-  // A feature of one value as text.
+  // A feature of a single value as text.
   static absl::StatusOr<std::string> TextOfFeature(const ExampleFeature& feature) {
     if (feature.kind != ExampleFeature::Kind::kFloat) {
       std::vector<std::string> texts;
@@ -145,8 +146,8 @@ class TfRecordSource : public RowSource {
     return absl::OkStatus();
   }
 
-  // Returns null if the example has no feature of the spec's name. The list of a SequenceExample
-  // that has no steps is there, although nothing in it says its type.
+  // Returns null if the example lacks the spec's feature. A SequenceExample's list without steps
+  // counts as present, although it has no type.
   static const ExampleFeature* Find(const std::vector<ExampleFeature>& example,
                                     const FeatureSpec& spec) {
     const std::string& name = spec.name;

@@ -21,7 +21,7 @@ struct Extent {
   uint64_t size() const { return height * width * channels; }
 };
 
-// A step that is bound to inputs of one extent.
+// A step bound to inputs of a fixed extent.
 struct BoundStep {
   TransformStep step;
   Extent from, to;
@@ -46,8 +46,7 @@ void Crop(const BoundStep& bound, uint64_t number, const Chance& chance, const f
   const uint64_t left = chance.training ? chance.Draw(2 * number + 1, columns + 1) : columns / 2;
   for (uint64_t y = 0; y < to.height; ++y) {
     for (uint64_t x = 0; x < to.width; ++x, out += to.channels) {
-      // Rows and columns in the padding above and to the left wrap around to numbers beyond the
-      // last one.
+      // Rows and columns in the top and left padding wrap around to numbers beyond the last.
       const uint64_t row = top + y - bound.step.pad, column = left + x - bound.step.pad;
       if (row < from.height && column < from.width) {
         std::copy_n(in + (row * from.width + column) * from.channels, from.channels, out);
@@ -145,7 +144,7 @@ class TransformedSource : public DataSource {
   Batch schema_;
 };
 
-// Reads one number, or a list of them.
+// Reads a number, or a list of numbers.
 std::vector<float> ReadNumbers(JsonFields& fields, const std::string& key, double low, float none) {
   const json* value = fields.FindValue(key);
   if (value == nullptr) return {none};
@@ -206,7 +205,7 @@ TransformStep ReadStep(const json& value, const std::string& path, Problems& pro
   return step;
 }
 
-// Binds a step to the extent of its input. An error says that it does not fit.
+// Binds a step to the extent of its input. An error if the step does not fit.
 absl::StatusOr<BoundStep> Bind(const TransformStep& step, const Extent& from, bool is_image) {
   BoundStep bound{step, from, from};
   const auto bad = [&](const std::string& what) {

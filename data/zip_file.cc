@@ -69,7 +69,7 @@ absl::StatusOr<Directory> FindDirectory(const ReadFile& file, const std::string&
                            : "is not a zip archive" + FileKindHint(beginning));
 }
 
-// Sizes that do not fit 32 bits stand in the extra field of type 1, in this order.
+// Sizes beyond 32 bits are in the extra field of type 1, in this order.
 absl::Status ReadExtra(std::string_view extra, bool unpacked_in_64, const std::string& path,
                        ZipMember& member) {
   while (extra.size() >= 4) {

@@ -1,5 +1,5 @@
-// Reads the members of a zip archive (PKWARE's APPNOTE, with zip64), stored or deflated, as numpy
-// writes .npz files. The central directory is held in memory; no member is. Owned by a reader on
+// Reads the members of a zip archive (PKWARE's APPNOTE, with zip64), stored or deflated, such as
+// numpy's .npz files. Holds the central directory in memory, but no member. Owned by a reader on
 // its stack; one thread.
 #pragma once
 
@@ -27,7 +27,7 @@ struct ZipMember {
 absl::StatusOr<std::vector<ZipMember>> ReadZipDirectory(const ReadFile& file,
                                                         const std::string& path);
 
-// Opens a member as a stream named "path[name]", whose CRC ExpectEnd checks.
+// Opens a member as a stream named "path[name]"; ExpectEnd checks the CRC.
 absl::StatusOr<std::unique_ptr<ByteStream>> OpenZipMember(Files& files, const std::string& path,
                                                           const ZipMember& member);
 
