@@ -1,6 +1,6 @@
-// Activations that work element by element, for every device. Formulas are those of
-// keras/src/activations and keras/src/backend/*/nn.py. Pure. Each has Value(x, p) and
-// Slope(x, y, p), the derivative where y is the value at x.
+// Elementwise activations, for every device. Formulas follow keras/src/activations and
+// keras/src/backend/*/nn.py. Pure. Each has Value(x, p) and Slope(x, y, p), the derivative at x,
+// where y is the value at x.
 #pragma once
 
 #include <algorithm>
@@ -342,9 +342,9 @@ struct Cosh {
   PARACORD_HD static float Slope(float x, float, const Activation&) { return std::sinh(x); }
 };
 
-// True for activations that Keras computes by selecting one of several expressions, and for those
-// without a gradient. Where such a slope is 0, the gradient is 0 even if an infinity or a NaN comes
-// from the layers behind; every other activation multiplies.
+// True for activations computed in Keras by selecting an expression, and for activations without a
+// gradient. A slope of 0 then gives a gradient of 0, even if an infinity or NaN comes from the
+// layers behind; every other activation multiplies.
 template <class F>
 constexpr bool kSelects = false;
 template <class F>
@@ -364,10 +364,10 @@ PARACORD_HD float GradientOf(float x, float y, float dy, const Activation& p) {
   return product;
 }
 
-// A list of activations by kind. A kind that is not in the list does nothing.
+// A list of activations by kind. An unlisted kind does nothing.
 template <class... Functions>
 struct Among {
-  // Calls `work` with the kind's functions, so that its loop is compiled for each kind.
+  // Calls `work` with the kind's functions, to compile its loop for each kind.
   template <class Work>
   [[gnu::always_inline]] static void With(ActivationKind kind, const Work& work) {
     (void)((kind == Functions::kKind ? (work(Functions{}), true) : false) || ...);

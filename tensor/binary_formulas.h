@@ -1,4 +1,4 @@
-// The operations of BinaryKind that are more than one operator, for every device. Pure.
+// The operations of BinaryKind beyond a single operator, for every device. Pure.
 #pragma once
 
 #include <cmath>

@@ -1,5 +1,4 @@
-// The widths of the tensors of a recurrent step (CellStep in ops.h), the same on every device.
-// Pure.
+// The widths of the tensors of a recurrent step (CellStep in ops.h), equal on every device. Pure.
 #pragma once
 
 #include "tensor/host_device.h"

@@ -21,8 +21,8 @@ using Why = std::array<char, 512>;
 
 std::string TextOf(const Why& why) { return std::string(why.data()); }
 
-// Loading a truncated file, as an interrupted copy leaves it, would kill the process with SIGBUS,
-// so the file's size is compared with its ELF headers first.
+// Compares the file's size with its ELF headers: loading a file truncated by an interrupted copy
+// would kill the process with SIGBUS.
 absl::Status CheckWhole(const std::string& path) {
   std::error_code none;
   if (!std::filesystem::exists(path, none)) {
@@ -36,7 +36,7 @@ absl::Status CheckWhole(const std::string& path) {
   Elf64_Ehdr header{};
   file.read(reinterpret_cast<char*>(&header), sizeof(header));
   if (!file.good() || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) {
-    return absl::OkStatus();  // the loader will say what is wrong with it
+    return absl::OkStatus();  // the loader reports the error
   }
   uint64_t end = header.e_shoff + uint64_t{header.e_shnum} * header.e_shentsize;
   file.seekg(static_cast<std::streamoff>(header.e_phoff));

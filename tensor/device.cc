@@ -22,7 +22,7 @@ constexpr uint32_t kDevicesMax = 256;  // no round has more lanes
 
 // Makes CUDA load all kernels at once. With lazy loading the first launch of a kernel may wait
 // until the GPU is idle, and several GPUs in an all-reduce would then wait for each other forever.
-// CUDA reads the variable when it is first used.
+// CUDA reads the variable on first use.
 void LoadAllCode() { setenv("CUDA_MODULE_LOADING", "EAGER", /*overwrite=*/0); }
 
 // Counts the GPUs. With `together`, several GPUs also need NCCL.
@@ -41,14 +41,14 @@ absl::Status NoDevice(const std::string& text, DeviceFor use) {
                    "cuda:N, ", training ? "cuda:all, cuda:N,M, " : "", "pjrt:PATH"));
 }
 
-// Returns the number if the text is one as it is written without zeros before it.
+// Returns the number if the text is a decimal number without leading zeros.
 std::optional<uint32_t> PlainNumber(const std::string& text) {
   uint32_t number = 0;
   if (!absl::SimpleAtoi(text, &number) || text != std::to_string(number)) return std::nullopt;
   return number;
 }
 
-// Returns the GPUs that "cuda:N,M" names; none if the text is something else.
+// Returns the GPUs of "cuda:N,M"; none for any other text.
 std::vector<uint32_t> GpusOf(const std::string& text) {
   std::vector<uint32_t> gpus;
   if (!text.starts_with(kCuda)) return gpus;

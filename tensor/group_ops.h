@@ -1,6 +1,5 @@
-// Collective operations over several devices of one process: their arrays are added up. The Ops of
-// a device that belongs to a group also implements GroupOps. It is used by the thread that uses the
-// Ops, except for Abort.
+// Collective operations: add up arrays over several devices of a process. The Ops of a device in a
+// group also implements GroupOps. Used by the thread of the Ops, except for Abort.
 #pragma once
 
 #include <cstdint>
@@ -19,16 +18,16 @@ struct DeviceFloats {
 class GroupOps {
  public:
   virtual ~GroupOps() = default;
-  // Replaces each array by its sum over the group, in place. All members must ask for the same
-  // arrays in the same order. The sum overlaps with operations issued later; downloads issued later
-  // wait for it. It is issued even after an error, so that the other members do not wait forever.
+  // Replaces each array by its sum over the group, in place. All members must pass corresponding
+  // arrays in equal order. The sum overlaps with operations issued later; downloads issued later
+  // wait for the sum. Issued even after an error, to keep the other members from waiting forever.
   virtual void AllReduce(std::span<const DeviceFloats> arrays) = 0;
-  // Gives the group up. It may be called from any thread: whoever waits for the group, or asks it
-  // for something later, fails with DATA_LOSS.
+  // Gives the group up, from any thread: present waits for the group and later calls fail with
+  // DATA_LOSS.
   virtual void Abort() = 0;
 };
 
-// One member of a group. `group` is the same object as `ops`, or null if there is no group.
+// A member of a group. `group` is the object of `ops`, or null without a group.
 struct Replica {
   std::unique_ptr<Ops> ops;
   GroupOps* group = nullptr;

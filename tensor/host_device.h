@@ -1,5 +1,4 @@
-// Marks functions that are compiled both for the processor and for the GPU, so that the formulas
-// are written once.
+// Marks functions compiled for both the processor and the GPU: formulas are written once.
 #pragma once
 
 #ifdef __CUDACC__

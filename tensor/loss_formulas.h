@@ -1,6 +1,6 @@
-// Losses that are a mean over the outputs, for every device: the loss of one output and its slope.
-// Formulas are those of keras/src/losses and keras/src/backend/tensorflow/nn.py, clipping by
-// Keras' epsilon included. Pure.
+// Losses defined as a mean over the outputs, for every device: the loss of an output and its slope.
+// Formulas follow keras/src/losses and keras/src/backend/tensorflow/nn.py, including the clipping
+// by Keras' epsilon. Pure.
 #pragma once
 
 #include <algorithm>
@@ -15,20 +15,20 @@ namespace paracord::formulas {
 // +kEpsilon where a reference is taken.
 constexpr float kEpsilon = 1e-7f;
 
-// A row's target that is a class index, read as one number for each class.
+// A row's class-index target, read as a number for each class.
 struct SparseTarget {
   int64_t label;
   PARACORD_HD float operator[](int64_t c) const { return c == label ? 1.f : 0.f; }
 };
 
-// A row's targets with one number for each class, after label smoothing.
+// A row's targets with a number for each class, after label smoothing.
 struct SmoothTarget {
   const float* t;
   float keep, add;
   PARACORD_HD float operator[](int64_t c) const { return t[c] * keep + add; }
 };
 
-// The loss of one output y with target t, and its slope by y. Each kind has At(y, t, shape).
+// The loss of an output y with target t, and its slope by y. Each kind has At(y, t, shape).
 struct Point {
   float loss, slope;
 };
@@ -37,9 +37,9 @@ PARACORD_HD inline float ClipProbability(float p) {
   return std::min(std::max(p, +kEpsilon), 1.f - kEpsilon);
 }
 
-// The order of clipping and dividing follows TensorFlow. With class indices it takes the logarithms
-// of the clipped outputs as logits, so that it divides by the sum of the clipped outputs; with one
-// number for each class it divides first and clips then.
+// Clipping and dividing are in TensorFlow's order. With class indices TensorFlow takes the
+// logarithms of the clipped outputs as logits, and divides by the sum of the clipped outputs; with
+// a number for each class it first divides and then clips.
 struct SparseOfProbability {
   // `sum` is the sum of the row's clipped outputs. The row's loss is the sum of At over its
   // classes.
@@ -161,7 +161,7 @@ struct BinaryFocalOfProbability {
   }
 };
 
-// A categorical focal crossentropy of one class, by its share of the row's probabilities.
+// A categorical focal crossentropy of a class, by its share of the row's probabilities.
 struct FocalOfShare {
   PARACORD_HD static Point At(float share, float t, const LossShape& s) {
     const float c = ClipProbability(share);

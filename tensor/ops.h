@@ -16,9 +16,9 @@
 
 namespace paracord {
 
-// A tensor that an operation reads, as float32 or as bfloat16, whose elements are widened to
-// float32 before they are used. Both pointers are set where the caller has a float32 tensor and the
-// bfloat16 copy that Ops::Convert made of it; operations that prefer bfloat16 then read the copy.
+// A tensor read by an operation, as float32 or as bfloat16, widened to float32 before use. Both
+// pointers are set where the caller has a float32 tensor and its bfloat16 copy (Ops::Convert);
+// operations that prefer bfloat16 then read the copy.
 struct ConstTensor {
   // NOLINT: implicit, so that a pointer is a tensor
   ConstTensor(const float* numbers = nullptr, const uint16_t* rounded = nullptr)
@@ -34,8 +34,8 @@ struct ConstTensor {
   const float* float32;      // null if there is only bfloat16
   const uint16_t* bfloat16;  // null if there is only float32
 };
-// A tensor that an operation writes: float32, or bfloat16 rounded to nearest even. The gradient of
-// a tensor has the tensor's own type.
+// A tensor written by an operation: float32, or bfloat16 rounded to nearest even. The gradient of a
+// tensor has the tensor's own type.
 struct Tensor {
   Tensor(float* numbers = nullptr) : float32(numbers) {}  // NOLINT: implicit, as in ConstTensor
   explicit Tensor(uint16_t* rounded) : bfloat16(rounded) {}
@@ -68,7 +68,7 @@ enum class ActivationKind {
   kSoftmax,   // along the last axis
   kLogSoftmax,
   kSparsemax,    // along the last axis
-  kGlu,          // only named here: a layer computes it (keras/layers/activation.cc)
+  kGlu,          // computed by a layer (keras/layers/activation.cc)
   kReluGeneral,  // gamma <= x <= beta: x; above: beta; below gamma: alpha (x - gamma)
   kAffine,       // alpha x + beta
   kPower,        // alpha x ^ beta
@@ -91,7 +91,7 @@ enum class ActivationKind {
   kSquareplus,  // (x + sqrt(x^2 + alpha)) / 2
   kSparsePlus,
   kSparseSigmoid,
-  kThreshold,  // x where it is above alpha, else beta
+  kThreshold,  // x if above alpha, else beta
   kNotEqual,   // 1 where x is not alpha, else 0
   kFloor,
   kCeil,
@@ -114,7 +114,7 @@ struct Activation {
 // transpose a permutation of strides, a slice an offset of the pointer and larger strides. A stride
 // of the output may be 0 only in operations that add to it.
 struct Walk {
-  std::vector<int64_t> dims, a, b, y;  // b is empty if there is one operand
+  std::vector<int64_t> dims, a, b, y;  // b is empty for a single operand
 };
 
 enum class BinaryKind {
@@ -130,23 +130,23 @@ enum class BinaryKind {
   kGreater,
   kEqual,
   kNotEqual,
-  kAnd,  // operands count as true unless they are 0
+  kAnd,  // operands are true unless 0
   kOr,
   kModulo,  // the remainder has b's sign
   kKeep,    // a where b is not 0, else 0, even if a is NaN
   kAddRelu,
 };
 
-// Normalisation of a (rows, columns) tensor: with `by_column`, each column has a mean and a
-// variance over its rows; otherwise each row has them over its columns. Scale and offset have one
-// element for each column in both cases.
+// Normalisation of a (rows, columns) tensor: with `by_column`, mean and variance of each column
+// over its rows; otherwise of each row over its columns. Scale and offset have an element for each
+// column in both cases.
 struct NormShape {
   bool by_column = false;
   int64_t rows = 0, columns = 0;
   float epsilon = 0;
   // False (by row only): the mean is taken as zero, the variance is the mean of squares.
   bool centred = true;
-  float relu = 0;  // by column only: upper bound of a ReLU after the offset; 0 means no ReLU
+  float relu = 0;  // column norm only: upper bound of a ReLU after the offset; 0: no ReLU
 };
 
 // c (m, n) = a (m, k) b (k, n) [+ bias (n)], then ReLU if asked. A transposed operand lies in
@@ -155,7 +155,7 @@ struct MatmulShape {
   int64_t m = 0, k = 0, n = 0;
   bool transpose_a = false, transpose_b = false;
   bool bias = false, relu = false;
-  int64_t batch = 1;  // number of matrices of a, b and c, one after another; they share the bias
+  int64_t batch = 1;  // number of matrices of a, b and c, contiguous, with a common bias
 };
 
 // The precision to which products and convolutions may round their operands. They accumulate in
@@ -170,13 +170,13 @@ enum class Operands {
 class Matmul {
  public:
   virtual ~Matmul() = default;
-  // True if Run takes bfloat16 operands, so that the caller may round a tensor once (Ops::Convert)
-  // for several products. False if operands must be float32.
+  // True if Run takes bfloat16 operands; the caller may then round a tensor once (Ops::Convert) for
+  // several products. False if operands must be float32.
   virtual bool takes_bfloat16() const = 0;
   virtual void Run(ConstTensor a, ConstTensor b, const float* bias, float* c) = 0;
 };
 
-// One axis of a window that slides over an image; sizes, strides and padding are in pixels.
+// An axis of a window sliding over an image; sizes, strides and padding are in pixels.
 struct WindowAxis {
   int64_t in = 0, out = 0;
   int64_t size = 1, stride = 1, dilation = 1;
@@ -192,9 +192,9 @@ struct ConvShape {
   int64_t outputs() const { return batch * height.out * width.out * out_channels; }
 };
 
-// The gradients that a convolution is asked for. `dy` is the gradient of the output before its
-// ReLU. x is (batch, h, w, in_channels), the kernel (h, w, in_channels / groups, out_channels), the
-// bias (out_channels).
+// The requested gradients of a convolution. `dy` is the gradient of the output before its ReLU. x
+// is (batch, h, w, in_channels), the kernel (h, w, in_channels / groups, out_channels), the bias
+// (out_channels).
 struct ConvGradients {
   ConstTensor dy = {};
   float* dkernel = nullptr;       // null if not wanted
@@ -204,7 +204,7 @@ struct ConvGradients {
   const float* kernel = nullptr;  // needed for dx
 };
 
-// A convolution made for one shape. Its output y is (batch, height.out, width.out, out_channels).
+// A convolution for a shape. The output y is (batch, height.out, width.out, out_channels).
 class Conv2D {
  public:
   virtual ~Conv2D() = default;
@@ -213,7 +213,7 @@ class Conv2D {
 };
 
 struct PoolShape {
-  bool max = true;  // false: the average over the pixels that lie inside the image
+  bool max = true;  // false: the average over the pixels inside the image
   int64_t batch = 0, channels = 0;
   WindowAxis height, width;
 };
@@ -227,8 +227,8 @@ class Pool2D {
 };
 
 enum class LossKind {
-  kSparseCategoricalCrossentropy,  // targets: one class index a row
-  kCategoricalCrossentropy,        // targets of this and all that follow: (rows, columns)
+  kSparseCategoricalCrossentropy,  // targets: a class index per row
+  kCategoricalCrossentropy,        // from here on targets are (rows, columns)
   kBinaryCrossentropy,             // from here on a row's loss is the mean over its columns
   kMeanSquaredError,
   kMeanAbsoluteError,
@@ -236,7 +236,7 @@ enum class LossKind {
   kMeanAbsolutePercentageError,
   kHuber,
   kLogCosh,
-  kHinge,  // if all targets are 0 or 1 they stand for -1 and 1
+  kHinge,  // targets of only 0 and 1 stand for -1 and 1
   kSquaredHinge,
   kPoisson,
   kBinaryFocalCrossentropy,
@@ -250,25 +250,25 @@ struct LossShape {
   LossKind kind = LossKind::kMeanSquaredError;
   bool from_logits = false;  // crossentropies: the outputs precede the softmax or sigmoid
   int64_t rows = 0, columns = 0;
-  float label_smoothing = 0;       // crossentropies whose targets have one number for each class
+  float label_smoothing = 0;       // crossentropies with a target number for each class
   float delta = 1;                 // the delta of kHuber
-  float alpha = 0.25f, gamma = 2;  // of the focal crossentropies
+  float alpha = 0.25f, gamma = 2;  // for the focal crossentropies
   bool balanced = false;           // binary focal crossentropy: alpha weighs the classes
   float log_offset = 0;  // added inside a binary crossentropy's logarithms: Keras 2's epsilon
-  // kCosineSimilarity: the least sum of squares by which vectors are divided, the square of Keras
-  // 3's epsilon, or Keras 2's 1e-12.
+  // kCosineSimilarity: the least sum of squares for dividing vectors, the square of Keras 3's
+  // epsilon, or Keras 2's 1e-12.
   float least_square = 1e-14f;
 };
 
-// The kind of one time step of a recurrent layer. Gates lie in Keras' order, each `units` wide; z
-// is the input's product, r the state's, and `kept` what the forward step saves for the backward
+// The kind of a recurrent layer's time step. Gates lie in Keras' order, each `units` wide; z is the
+// input's product, r the state's, and `kept` the data saved by the forward step for the backward
 // step.
 enum class CellKind {
   kSimple,    // h = activation(z)
   kLstm,      // gates i f c o; kept: the gates and activation(c)
   kGru,       // gates z r h, reset after the product; kept: the gates and r's part of h
-  kGruGates,  // first half of a GRU that resets before the product: gates z and r, then h = r h0
-  kGruCandidate,  // its second half, on the same tensors: r is the product of that h
+  kGruGates,  // first half of a GRU with the reset before the product: gates z and r, then h = r h0
+  kGruCandidate,  // second half, on the same tensors: r is the product of the first half's h
 };
 
 struct CellShape {
@@ -277,18 +277,18 @@ struct CellShape {
   Activation activation, recurrent_activation;
 };
 
-// The tensors of one step, one row for each example. Tensors that a kind does not use are null.
+// The tensors of a step, with a row for each example. Unused tensors of a kind are null.
 struct CellStep {
-  const float* mask = nullptr;  // (batch), or null: where it is 0 the state stays as it is
+  const float* mask = nullptr;               // (batch), or null: at 0 the state is kept
   const float *h0 = nullptr, *c0 = nullptr;  // (batch, units), the state before
-  float* z = nullptr;                // (batch, gates), the input's product; the step adds r to it
+  float* z = nullptr;                        // (batch, gates), the input's product; the step adds r
   float* kept = nullptr;             // saved for CellBackward: 5 units a row for LSTM, 4 for GRU
   float *h = nullptr, *c = nullptr;  // (batch, units), the state after
 };
 
-// How the softmax treats scores that a mask hides.
+// How the softmax treats scores hidden by a mask.
 enum class MaskedScore {
-  kReplaced,  // set to the lowest float: a row that is hidden whole is uniform, without gradient
+  kReplaced,  // set to the lowest float: a wholly hidden row is uniform, without gradient
   kZero,      // like kReplaced, and set to 0 after the softmax
   kLowered,   // lowered by 1e9
 };
@@ -303,8 +303,8 @@ struct SoftmaxShape {
 // How an image continues beyond its edges, as in TensorFlow's ImageProjectiveTransformV3.
 enum class FillMode { kConstant, kReflect, kWrap, kNearest };
 
-// One axis of an image that is resampled. A resizing stretches the `size` pixels from `begin` on
-// over the `out` pixels of the output; those that lie outside of the image have the fill value.
+// An axis of a resampled image. Resizing stretches the `size` pixels from `begin` on over the `out`
+// pixels of the output; pixels outside the image have the fill value.
 struct ResampleAxis {
   int64_t in = 0, out = 0;
   int64_t begin = 0, size = 0;
@@ -321,18 +321,18 @@ struct ResampleShape {
 };
 
 enum class MapKind {
-  kFlip,       // flips an axis if its drawn number is at most 0.5
+  kFlip,       // flips an axis if the drawn number is at most 0.5
   kTranslate,  // moves by the drawn share of the height and of the width
   kRotate,     // rotates by the number drawn for rows, in degrees
   kZoom,       // scales about the centre: the number is input pixels for each output pixel
   kShift,      // moves by whole pixels: the drawn number, rounded down
 };
 
-// A random affine map for each example, from pixels of its output to places in its input. For each
-// example two numbers are drawn uniformly from [low, high): index 0 for rows, index 1 for columns.
+// A random affine map for each example, from output pixels to places in the input. Draws two
+// numbers for each example, uniform in [low, high): index 0 for rows, index 1 for columns.
 struct RandomMap {
   MapKind kind = MapKind::kFlip;
-  int64_t height = 0, width = 0;  // of the input, in pixels
+  int64_t height = 0, width = 0;  // size of the input, in pixels
   float low[2] = {0, 0}, high[2] = {1, 1};
   bool alike = false;     // the number drawn for rows serves for columns as well
   bool together = false;  // every example gets the first example's map
@@ -341,20 +341,19 @@ struct RandomMap {
 
 class Ops : public Device {
  public:
-  // Sets the precision of the products and convolutions that are made from now on.
+  // Sets the precision of products and convolutions made from now on.
   virtual void AllowOperands(Operands operands) = 0;
-  // True if kBfloat16 makes products faster on this device.
+  // True if kBfloat16 speeds up products on the device.
   virtual bool has_bfloat16() const = 0;
   virtual absl::StatusOr<std::unique_ptr<Matmul>> MakeMatmul(const MatmulShape& shape) = 0;
   virtual absl::StatusOr<std::unique_ptr<Conv2D>> MakeConv2D(const ConvShape& shape) = 0;
-  // True if the device convolves bfloat16 tensors of this shape, of any batch size, natively; false
-  // if MakeConv2D would convert them to float32 and back (wide_conv.h). It depends on
-  // AllowOperands.
+  // True if the device convolves bfloat16 tensors of the shape, for any batch size, natively; false
+  // if MakeConv2D would convert them to float32 and back (wide_conv.h). Depends on AllowOperands.
   virtual bool ComputesBfloat16(const ConvShape& shape) = 0;
   virtual absl::StatusOr<std::unique_ptr<Pool2D>> MakePool2D(const PoolShape& shape) = 0;
 
-  // y = activation(x) over (rows, columns); x == y is allowed. The kinds that work along the last
-  // axis take float32 only.
+  // y = activation(x) over (rows, columns); x == y is allowed. Activations along the last axis take
+  // float32 only.
   virtual void Activate(Activation activation, int64_t rows, int64_t columns, ConstTensor x,
                         Tensor y) = 0;
   // dx = dy * activation'(x), where y = activation(x); dy == dx is allowed. x may be null if the
@@ -367,8 +366,8 @@ class Ops : public Device {
   virtual void Add(int64_t n, ConstTensor x, Tensor y) = 0;
   // sums[c] = sum over rows of x[r, c]
   virtual void SumRows(int64_t rows, int64_t columns, const float* x, float* sums) = 0;
-  // Sets each element to zero with probability `rate` and otherwise multiplies it by 1 / (1 -
-  // rate). The choice is a pure function of (key, first + the element's index). x == y is allowed.
+  // Sets each element to zero with probability `rate` and otherwise multiplies by 1 / (1 - rate).
+  // The choice is a pure function of (key, first + the element's index). x == y is allowed.
   virtual void Dropout(uint64_t key, float rate, int64_t first, int64_t n, ConstTensor x,
                        Tensor y) = 0;
 
@@ -384,8 +383,8 @@ class Ops : public Device {
   // Writes the mean and the variance (the mean of squared differences) of each column or row. By
   // row, x is float32.
   virtual void Moments(const NormShape& shape, ConstTensor x, float* mean, float* variance) = 0;
-  // y = (x - mean) / sqrt(variance + epsilon) [* scale] [+ offset], then ReLU if the shape asks for
-  // it. `scale` and `offset` may be null.
+  // y = (x - mean) / sqrt(variance + epsilon) [* scale] [+ offset], then the shape's ReLU, if any.
+  // `scale` and `offset` may be null.
   virtual void Normalize(const NormShape& shape, ConstTensor x, const float* mean,
                          const float* variance, const float* scale, const float* offset,
                          Tensor y) = 0;
@@ -397,58 +396,56 @@ class Ops : public Device {
                                  const float* offset, ConstTensor dy, Tensor dx, float* dscale,
                                  float* doffset) = 0;
 
-  // y[i, :] = table[ids[i], :], ids as in row_ids.h; one outside of the table gives zeros.
+  // y[i, :] = table[ids[i], :], with ids as in row_ids.h; ids outside the table give zeros.
   virtual void Gather(int64_t count, int64_t width, int64_t table_rows, const float* ids,
                       const float* table, float* y) = 0;
-  // dtable[r, :] = the sum of dy[i, :] over the i with ids[i] = r, in ascending order and by
-  // halves: of n > 1 parts the first 2^k, for the largest 2^k below n, are added up, then the
-  // others, then both sums. Its bits so depend on these parts alone, and its error grows with
-  // log(n).
+  // dtable[r, :] = the sum of dy[i, :] over all i with ids[i] = r, ascending and by halves: of n >
+  // 1 parts, first sums the first 2^k, for the largest 2^k below n, then the rest, then adds both
+  // sums. The bits depend on the parts alone, and the error grows with log(n).
   virtual void ScatterAdd(int64_t count, int64_t width, int64_t table_rows, const float* ids,
                           const float* dy, float* dtable) = 0;
 
-  // Computes one time step forward. `r` is the product of the state with the recurrent kernel, as
-  // wide as the gates that the kind computes.
+  // Computes a time step forward. `r` is the product of the state with the recurrent kernel, as
+  // wide as the kind's computed gates.
   virtual void CellForward(const CellShape& shape, const CellStep& step, const float* r) = 0;
-  // Computes one time step backward. On entry dh and dc are the gradients of h and c; on return
-  // they are those of h0 and c0, except for the part that flows through r, which the caller adds.
-  // dz gets the gradient of z (kGruGates and kGruCandidate write their own gates only), dr that of
-  // r; for kSimple and kLstm dr is not written, because it equals dz. For kGruGates, dc is on entry
-  // the gradient of the h that it computed.
+  // Computes a time step backward. On entry dh and dc are the gradients of h and c; on return of h0
+  // and c0, without the part through r, added by the caller. dz gets the gradient of z (kGruGates
+  // and kGruCandidate write their own gates only), dr the gradient of r; for kSimple and kLstm dr
+  // equals dz and is not written. For kGruGates, dc is on entry the gradient of the computed h.
   virtual void CellBackward(const CellShape& shape, const CellStep& step, float* dh, float* dc,
                             float* dz, float* dr) = 0;
 
   // y = softmax(scale * x) over the keys. x and y are (batch, heads, queries, keys); `mask` is
-  // (batch, queries, keys) with 0 for a key that is hidden, or null. x == y is allowed.
+  // (batch, queries, keys) with 0 for a hidden key, or null. x == y is allowed.
   virtual void MaskedSoftmax(const SoftmaxShape& shape, const float* mask, const float* x,
                              float* y) = 0;
   virtual void MaskedSoftmaxBackward(const SoftmaxShape& shape, const float* mask, const float* y,
                                      const float* dy, float* dx) = 0;
 
-  // y = x + stddev * a normal number that is a pure function of (key, first + the element's index).
+  // y = x + stddev * a normal number, a pure function of (key, first + the element's index).
   virtual void AddNoise(uint64_t key, float stddev, int64_t first, int64_t n, const float* x,
                         float* y) = 0;
   // y[i] = a number uniform in [low, high), a pure function of (key, first + i).
   virtual void Uniform(uint64_t key, float low, float high, int64_t first, int64_t n, float* y) = 0;
   // Writes maps (batch, 6). A map {a0, a1, a2, b0, b1, b2} takes the output's pixel (column x, row
-  // y) to column a0 x + a1 y + a2 and row b0 x + b1 y + b2 of the input. It is a pure function of
-  // (key, first + the example's index).
+  // y) to column a0 x + a1 y + a2 and row b0 x + b1 y + b2 of the input. A pure function of (key,
+  // first + the example's index).
   virtual void RandomMaps(uint64_t key, const RandomMap& map, int64_t first, int64_t batch,
                           float* maps) = 0;
-  // Samples x at the places that `maps` give for the pixels of y, or resizes x if `maps` is null.
+  // Samples x at the places given by `maps` for the pixels of y, or resizes x if `maps` is null.
   virtual void Resample(const ResampleShape& shape, const float* maps, const float* x,
                         float* y) = 0;
   // Writes the gradient of Resample without maps.
   virtual void ResizeBackward(const ResampleShape& shape, const float* dy, float* dx) = 0;
-  // `sum`, unless null, gets the sum of l1 |x| + l2 x^2; it is written by the next Finish that
-  // returns OK. dx, unless null, gets += scale times the gradient of that sum.
+  // `sum`, unless null, gets the sum of l1 |x| + l2 x^2, written by the next Finish that returns
+  // OK. dx, unless null, gets += scale times the gradient of the sum.
   virtual void Penalty(int64_t n, float l1, float l2, const float* x, float scale, float* dx,
                        double* sum) = 0;
 
-  // `sum` gets the sum over rows of the row's loss times its weight (1 if `weights` is null); it is
-  // written by the next Finish that returns OK. A row of weight 0 takes no part, whatever its
-  // targets are. d_outputs, unless null, gets `scale` times the gradient of that sum. The caller
-  // has checked that the class indices of all rows with a weight are in range.
+  // `sum` gets the sum over rows of the row's loss times its weight (1 if `weights` is null),
+  // written by the next Finish that returns OK. A row of weight 0 is left out, whatever its
+  // targets. d_outputs, unless null, gets `scale` times the gradient of the sum. The caller has
+  // checked the class indices of all weighted rows.
   virtual void Loss(const LossShape& shape, const float* outputs, const float* targets,
                     const float* weights, float scale, float* d_outputs, double* sum) = 0;
 };

@@ -1,4 +1,4 @@
-// Decides how an average over a window is summed, in the same way on every device. Pure.
+// Decides how to sum an average over a window, equally on every device. Pure.
 #pragma once
 
 #include <cmath>
@@ -9,9 +9,9 @@
 
 namespace paracord {
 
-// The number of pixels that are summed together. A large window is summed in parts whose sums are
-// then added, because adding pixels one by one to a large sum would round each of them at the size
-// of the sum. A small window, or a maximum, is one part.
+// The number of pixels summed together. A large window is summed in parts, added afterwards,
+// because adding single pixels to a large sum would round each pixel at the size of the sum. A
+// small window, or a maximum, is a single part.
 inline int64_t PoolPart(const PoolShape& s) {
   constexpr double kLarge = 1024;
   const double pixels = static_cast<double>(s.height.size) * static_cast<double>(s.width.size);

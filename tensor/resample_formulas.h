@@ -1,7 +1,6 @@
-// Resampling of images, for every device: where the pixels of the output come from, and the random
-// maps that are drawn for examples. A pixel's place is its centre, in pixels. Maps and edges follow
-// TensorFlow's ImageProjectiveTransformV3; resizing follows tf.image.resize, which has half-pixel
-// centres. Pure.
+// Resampling of images, for every device: the sources of the output's pixels, and the random maps
+// drawn for examples. A pixel's place is its centre, in pixels. Maps and edges follow TensorFlow's
+// ImageProjectiveTransformV3; resizing follows tf.image.resize, with half-pixel centres. Pure.
 #pragma once
 
 #include <cmath>
@@ -73,15 +72,15 @@ PARACORD_HD inline AffineMap MapOf(const RandomMap& s, double rows, double colum
   return s.inverse ? InverseOf(m) : m;
 }
 
-// Moves by the integral part of `times`, plus `more`, steps. The arithmetic is exact, so that fused
-// multiply-adds do not change the result.
+// Moves by the integral part of `times`, plus `more`, steps. Exact arithmetic: fused multiply-adds
+// do not change the result.
 PARACORD_HD inline float Moved(float at, float step, float times, int64_t more = 0) {
   const auto whole = static_cast<double>(static_cast<int64_t>(times) + more);
   return static_cast<float>(static_cast<double>(at) + static_cast<double>(step) * whole);
 }
 
-// Folds a place along an axis of n pixels back into the image as `mode` says. With kConstant the
-// place is only clamped to what an integer holds.
+// Folds a place along an axis of n pixels back into the image according to `mode`. With kConstant
+// only clamps the place to an integer's range.
 PARACORD_HD inline float PlaceWithin(FillMode mode, float at, int64_t n) {
   constexpr float kFar = 1 << 30;  // a map may give anything, also infinities and NaN
   at = at > -kFar ? (at < kFar ? at : kFar) : -kFar;
@@ -106,8 +105,8 @@ PARACORD_HD inline float PlaceWithin(FillMode mode, float at, int64_t n) {
   return at > 0 ? (at < last ? at : last) : 0;
 }
 
-// The two neighbouring pixels along an axis that a place lies between: `first` has weight 1 -
-// aside, the next one has weight aside.
+// The two pixels around a place along an axis: `first` has weight 1 - aside, the next has weight
+// aside.
 struct Taps {
   int64_t first = 0;
   float aside = 0;
@@ -123,7 +122,7 @@ PARACORD_HD inline float ScaleOf(const ResampleAxis& axis) {
   return static_cast<float>(axis.size) / static_cast<float>(axis.out);
 }
 
-// The taps of one output pixel of a resizing.
+// The taps of an output pixel in a resizing.
 PARACORD_HD inline Taps ResizedTaps(bool bilinear, const ResampleAxis& axis, int64_t out) {
   const float edge = (static_cast<float>(out) + 0.5f) * ScaleOf(axis);
   const float place = bilinear ? edge - 0.5f : std::floor(edge);
@@ -137,7 +136,7 @@ PARACORD_HD inline float ShareOf(const Taps& taps, int64_t in) {
   return in == taps.first ? 1 - taps.aside : in == taps.first + 1 ? taps.aside : 0;
 }
 
-// A range of output pixels that contains all those a resizing computes from input pixel `in`.
+// A range of output pixels that contains all pixels resized from input pixel `in`.
 struct OutRange {
   int64_t begin, end;
 };
@@ -157,8 +156,8 @@ struct PixelTaps {
 // The taps of the output's pixel (y, x) under the map of its example.
 PARACORD_HD inline PixelTaps MappedTaps(const ResampleShape& s, const AffineMap& m, int64_t y,
                                         int64_t x) {
-  // The products of two float32 are exact in double, so that large terms may cancel without loss,
-  // whether they are added by a fused multiply-add (as nvcc does) or separately.
+  // The products of two float32 are exact in double: large terms cancel without loss, whether added
+  // by a fused multiply-add (nvcc) or separately.
   const auto column = static_cast<double>(x), row = static_cast<double>(y);
   const auto at_column = static_cast<float>(double{m.a0} * column + double{m.a1} * row + m.a2);
   const auto at_row = static_cast<float>(double{m.b0} * column + double{m.b1} * row + m.b2);
@@ -170,7 +169,7 @@ PARACORD_HD inline PixelTaps ResizedTaps(const ResampleShape& s, int64_t y, int6
   return {ResizedTaps(s.bilinear, s.height, y), ResizedTaps(s.bilinear, s.width, x)};
 }
 
-// The value of one channel at a place in an image that begins at x.
+// The value of a channel at a place in an image beginning at x.
 template <class Floats>
 PARACORD_HD float Sample(const ResampleShape& s, const Floats& x, const PixelTaps& taps,
                          int64_t channel) {

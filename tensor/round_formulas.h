@@ -26,9 +26,9 @@ PARACORD_HD inline uint16_t Bfloat16Bits(float x) {
   return static_cast<uint16_t>((bits & 0x7fffffffu) > 0x7f800000u ? quiet : rounded);
 }
 
-// The power of two that scales numbers of at most this magnitude to just below float16's maximum,
-// 65504, such that products of two scaled numbers, and sums of them, stay within float32. It is 1
-// if `largest` is infinite or NaN.
+// The power of two that scales numbers of at most `largest` to just below float16's maximum, 65504,
+// and keeps products of two scaled numbers, and their sums, within float32. 1 if `largest` is
+// infinite or NaN.
 PARACORD_HD inline float ScaleToFloat16(float largest) {
   const int exponent = static_cast<int>(std::bit_cast<uint32_t>(largest) >> 23) - 127;
   if (exponent > 127) return 1;
@@ -36,8 +36,7 @@ PARACORD_HD inline float ScaleToFloat16(float largest) {
   return std::bit_cast<float>(static_cast<uint32_t>(127 + power) << 23);
 }
 
-// Rounds to IEEE binary16, ties to even. Numbers beyond its range become infinite; a NaN stays a
-// NaN.
+// Rounds to IEEE binary16, ties to even. Numbers out of range become infinite; a NaN stays a NaN.
 PARACORD_HD inline uint16_t Float16Bits(float x) {
   const uint32_t bits = std::bit_cast<uint32_t>(x), sign = bits & 0x80000000u;
   const uint32_t magnitude = bits ^ sign;
@@ -46,7 +45,8 @@ PARACORD_HD inline uint16_t Float16Bits(float x) {
     rounded = 0x7e00u;
   } else if (magnitude >= 0x47800000u) {  // 2^16
     rounded = 0x7c00u;
-  } else if (magnitude < 0x38800000u) {  // 2^-14: denormal there; 0.5 moves its digits to the end
+    // 2^-14: denormal in float16; 0.5 moves the digits to the end.
+  } else if (magnitude < 0x38800000u) {
     rounded = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) - 0x3f000000u;
   } else {  // the exponent's bias is 15 instead of 127; rounding up may carry into it
     rounded = (magnitude + 0xc8000fffu + ((magnitude >> 13) & 1)) >> 13;

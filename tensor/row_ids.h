@@ -1,8 +1,8 @@
-// Numbers of rows of a table as the float32 that Ops::Gather and Ops::ScatterAdd take. Up to 2^24
-// rows they are just the numbers. Of larger tables float32 lacks some, so that row k is the k-th of
-// the floats from 0 upwards that are normal: 0, then the smallest normal number, and so on. Such a
-// float can be copied like any other, is finite, is zero for row 0 alone, and denormals need not be
-// kept. Plain functions for host and device alike.
+// Row numbers of a table as float32, for Ops::Gather and Ops::ScatterAdd. Up to 2^24 rows the
+// floats are simply the numbers. For larger tables float32 lacks some numbers: row k is the k-th
+// normal float from 0 upwards: 0, then the smallest normal number, and so on. These floats can be
+// copied like any other, are finite, are zero for row 0 alone, and need no denormals. Plain
+// functions for host and device alike.
 #pragma once
 
 #include <cstdint>

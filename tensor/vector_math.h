@@ -1,8 +1,8 @@
-// exp, tanh and the normal distribution of float32 without branches or calls, so that loops over
-// them are vectorised. Errors are within 3 units in the last place (6 for the distribution, 20 in
-// its tail, where the square in the exponent is rounded; tests/tensor/vector_math_test.cc); NaN and
-// infinity are handled. A GPU uses the CUDA toolkit's functions instead. The polynomials are
-// minimax fits (Lawson's iteration) to the functions in double precision. Pure.
+// exp, tanh and the normal distribution of float32 without branches or calls: loops over them are
+// vectorised. Errors are within 3 units in the last place (6 for the distribution, 20 in its tail,
+// where the square in the exponent is rounded; tests/tensor/vector_math_test.cc); NaN and infinity
+// are handled. A GPU uses the CUDA toolkit's functions instead. The polynomials are minimax fits
+// (Lawson's iteration) to the functions in double precision. Pure.
 #pragma once
 
 #include <bit>
@@ -21,7 +21,7 @@ PARACORD_HD inline float ExpOf(float x) {
   return expf(x);
 #else
   // exp(x) = 2^n exp(r), and exp(r) = 1 + r + r^2 q(r). Beyond the bounds it is 0 or infinite.
-  constexpr float kRound = 12582912.f;  // 1.5 * 2^23: adding it to a small number rounds that
+  constexpr float kRound = 12582912.f;  // 1.5 * 2^23: adding it rounds a small number
   x = x > 89.5f ? 89.5f : x;
   x = x < -104.f ? -104.f : x;
   const float rounded = x * 1.44269504f + kRound;

@@ -1,5 +1,5 @@
-// A convolution of bfloat16 tensors on devices that only convolve float32: its tensors are
-// converted before and after.
+// A convolution of bfloat16 tensors on devices that only convolve float32: converts the tensors
+// before and after.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@ namespace paracord {
 
 class WideConv2D : public Conv2D {
  public:
-  // `x` and `y` have room for the converted tensors; each is null if that tensor is float32 anyway.
+  // `x` and `y` have room for the converted tensors; null for a float32 tensor.
   WideConv2D(Ops& ops, const ConvShape& s, std::unique_ptr<Conv2D> conv, DeviceArray x,
              DeviceArray y)
       : ops_(ops),

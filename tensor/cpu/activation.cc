@@ -1,4 +1,4 @@
-// The activations of activation_formulas.h as loops, and those that work on whole rows.
+// The activations of activation_formulas.h as loops, and activations of whole rows.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -84,9 +84,9 @@ void LogSoftmaxBackward(int64_t rows, int64_t columns, const float* y, const flo
   }
 }
 
-// Keras' sparsemax: max(x - tau, 0). In falling order, only a few numbers at the front, `support`,
-// decide about tau. Keras has tau = (the sum of their partial sums - 1) / support, while Martins
-// and Astudillo (2016) have their sum. A model trained with Keras needs Keras' formula.
+// Keras' sparsemax: max(x - tau, 0). In descending order, only a few leading numbers, `support`,
+// determine tau. Keras has tau = (the sum of their partial sums - 1) / support, while Martins and
+// Astudillo (2016) use their sum. A model trained with Keras needs Keras' formula.
 class SparsemaxRow {
  public:
   explicit SparsemaxRow(int64_t columns) : order_(static_cast<size_t>(columns)) {}
@@ -183,7 +183,7 @@ void ActivateBackward(Activation activation, int64_t rows, int64_t columns, cons
       return Affine(n, activation.alpha, 0.f, dy, dx);
     case ActivationKind::kRelu:  // x may be null
       for (int64_t i = 0; i < n; ++i) {
-        // An unconditional load, without which the loop is not vectorised.
+        // An unconditional load lets the compiler vectorise the loop.
         const float slope_one = dy[i];
         dx[i] = y[i] > 0 ? slope_one : 0.f;
       }
@@ -191,7 +191,7 @@ void ActivateBackward(Activation activation, int64_t rows, int64_t columns, cons
     default:
       break;
   }
-  // Activations whose slope is a function of y alone take x == null.
+  // For activations whose slope depends on y alone, x may be null.
   if (x == nullptr) x = y;
   static const auto slopes = PICK_WIDTH(SlopesWide);
   slopes(activation, n, x, y, dy, dx);

@@ -9,7 +9,7 @@
 namespace paracord::cpu {
 namespace {
 
-// One row (an example) of a step: pointers to its part of every tensor.
+// A row (an example) of a step: pointers to the example's part of every tensor.
 struct Row {
   Row(const CellShape& s, const CellStep& step, int64_t gates, int64_t kept_each, int64_t row)
       : skipped(step.mask != nullptr && step.mask[row] == 0),
@@ -83,8 +83,8 @@ PARACORD_WIDTHS(void, MixSlopesWide,
                  float* d_update, float* d_candidate),
                 MixSlopes(n, z, h0, candidate, dh, d_update, d_candidate))
 
-// Computes the gradients of the gates i, f and g, which lie one after another as the factors of c0
-// do, and of c0. The state c gets gradient from h, by `dh`, and from later steps, by `dc`.
+// Computes the gradients of the gates i, f and g, adjacent like the factors of c0, and of c0. The
+// state c gets gradient from h, by `dh`, and from later steps, by `dc`.
 PARACORD_KERNEL void LstmSlopes(int64_t n, const float* gates, const float* c0, float* dh,
                                 float* dc, float* d_gates) {
   PARACORD_INDEPENDENT

@@ -153,7 +153,7 @@ class CpuOps : public Ops {
   }
   void Fill(int64_t n, float value, Tensor y) override { cpu::Fill(n, value, y); }
   void Copy(const Walk& walk, bool add, ConstTensor a, Tensor y) override {
-    // Elements of `a` may share an element of y, which threads must not.
+    // Elements of `a` may share an element of y: no threads.
     if (add) return cpu::Copy(walk, add, a, y);
     AlongFirstAxis(walk, [=](const Walk& part, int64_t at_a, int64_t, int64_t at_y) {
       cpu::Copy(part, add, a + at_a, y + at_y);
@@ -264,7 +264,7 @@ class CpuOps : public Ops {
   }
 
  private:
-  // Makes sure that the device's scratch memories have at least this many floats.
+  // Grows the device's scratch memories to at least these numbers of floats.
   absl::Status Reserve(const std::array<int64_t, 3>& floats) {
     for (size_t i = 0; i < floats.size(); ++i) {
       if (floats[i] <= scratch_floats_[i]) continue;
@@ -287,8 +287,8 @@ class CpuOps : public Ops {
       cpu::InFloats(count, from, y + at, work);
     });
   }
-  // Calls body for ranges of columns, in multiples of a cache line, so that no two threads write to
-  // one line.
+  // Calls body for ranges of columns, in multiples of a cache line, to keep threads from writing to
+  // a common line.
   template <class Body>
   void InColumns(const NormShape& s, const Body& body) const {
     constexpr int64_t kLine = 16;
@@ -315,7 +315,7 @@ class CpuOps : public Ops {
   int64_t allocated_bytes_ = 0;
   bool bfloat16_ = false;  // for products and convolutions made from now on
   cpu::Device device_;
-  std::array<int64_t, 3> scratch_floats_{};  // of device_.scratch
+  std::array<int64_t, 3> scratch_floats_{};  // sizes of device_.scratch
   std::deque<size_t> awaited_;               // the names of downloads since the last Finish
 };
 

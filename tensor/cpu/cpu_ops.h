@@ -1,5 +1,5 @@
-// The operations of ops.h on the processor: oneDNN computes products and convolutions, loops of
-// ours the rest. Device memory is host memory, and every operation is complete when its call
+// The operations of ops.h on the processor: oneDNN computes products and convolutions, our own
+// loops the rest. Device memory is host memory, and every operation is complete when its call
 // returns.
 #pragma once
 
@@ -10,10 +10,10 @@
 
 namespace paracord {
 
-// `threads` is the number of OpenMP threads that may compute, the calling thread included.
+// `threads` is the number of computing OpenMP threads, including the calling thread.
 std::unique_ptr<Ops> MakeCpuOps(int threads);
 
-// Says what the bits depend on besides the number of threads: "vectors 512 dnnl 2.6.3 isa 39".
+// Names what determines the bits besides the number of threads: "vectors 512 dnnl 2.6.3 isa 39".
 std::string CpuNumerics();
 
 // Computes Ops::Loss without gradients and without a device: metrics are computed on the host.

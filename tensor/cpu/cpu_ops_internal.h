@@ -1,4 +1,4 @@
-// Declarations shared by the files of the CPU implementation, and included by them alone.
+// Declarations for the files of the CPU implementation only.
 #pragma once
 
 #include <array>
@@ -16,12 +16,11 @@ struct Device {
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream{engine};
   absl::Status error;
-  // Scratch memory of products and convolutions, shared by all of them because only one runs at a
-  // time.
+  // Scratch memory of products and convolutions, shared by all because only one runs at a time.
   std::array<DeviceArray, 3> scratch;
-  dnnl::memory scratchpad;  // oneDNN's own scratch memory, shared in the same way
+  dnnl::memory scratchpad;  // oneDNN's own scratch memory, shared likewise
 
-  // Runs `work`. oneDNN reports errors by exceptions; they become `error` here.
+  // Runs `work`. oneDNN's exceptions become `error`.
   template <class Work>
   void Guard(const char* what, Work&& work) {
     if (!error.ok()) return;
@@ -35,21 +34,20 @@ struct Device {
 
 // True if the processor has AMX, which multiplies bfloat16 faster than float32.
 bool HasBfloat16();
-// The floats of Device::scratch that a product needs for copies of its operands.
+// The floats of Device::scratch needed by a product for copies of its operands.
 std::array<int64_t, 3> ScratchFloats(const MatmulShape& shape, bool bfloat16);
-// With `bfloat16`, operands are rounded to bfloat16; UNIMPLEMENTED means that this would not be
-// faster.
+// With `bfloat16`, rounds operands to bfloat16; UNIMPLEMENTED if rounding would not be faster.
 absl::StatusOr<std::unique_ptr<Matmul>> MakeMatmul(Device& device, int threads,
                                                    const MatmulShape& shape, bool bfloat16);
 std::array<int64_t, 3> ScratchFloats(const ConvShape& shape);  // for a convolution of bfloat16
-// True if MakeConv2D computes this shape in bfloat16.
+// True if MakeConv2D computes the shape in bfloat16.
 bool ComputesBfloat16(const Device& device, const ConvShape& shape);
 absl::StatusOr<std::unique_ptr<Conv2D>> MakeConv2D(Device& device, int threads,
                                                    const ConvShape& shape, bool bfloat16);
-// The floats of Device::scratch that Winograd's algorithm needs; all 0 if it does not pay.
+// The floats of Device::scratch needed by Winograd's algorithm; all 0 where it does not pay.
 std::array<int64_t, 3> WinogradFloats(int threads, const ConvShape& shape);
 std::unique_ptr<Conv2D> MakeWinograd(Device& device, int threads, const ConvShape& shape);
-// `pixels` has one float for each output of a maximum and remembers where the maximum was.
+// `pixels` has a float for each output of a maximum, to remember the maximum's position.
 std::unique_ptr<Pool2D> MakePool2D(int threads, const PoolShape& shape, DeviceArray pixels);
 
 // The functions below are plain loops in the calling thread (loops.cc, loss.cc and others).
@@ -79,7 +77,7 @@ void NormalizeColumns(const NormShape& shape, ConstTensor x, const float* mean,
 void NormRowsBackward(const NormShape& shape, bool constant, const float* x, const float* mean,
                       const float* variance, const float* scale, const float* dy, float* dx,
                       int64_t first, int64_t count);
-// These compute `count` columns from `first` on.
+// The following compute `count` columns from `first` on.
 void ColumnMoments(const NormShape& shape, ConstTensor x, float* mean, float* variance,
                    int64_t first, int64_t count);
 void NormRowsBackwardSums(const NormShape& shape, const float* x, const float* mean,
@@ -93,7 +91,7 @@ void Gather(int64_t count, int64_t width, int64_t table_rows, const float* ids, 
             float* y);
 void ScatterAdd(int64_t count, int64_t width, int64_t table_rows, const float* ids, const float* dy,
                 float* dtable);
-// These compute `count` examples of the batch from `first` on.
+// The following compute `count` examples of the batch from `first` on.
 void CellForward(const CellShape& shape, const CellStep& step, const float* r, int64_t first,
                  int64_t count);
 void CellBackward(const CellShape& shape, const CellStep& step, float* dh, float* dc, float* dz,

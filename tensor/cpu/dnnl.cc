@@ -1,6 +1,6 @@
 // Matmul and convolution by oneDNN 2.6 or 3. Primitives and their dnnl::memory objects are made
-// once; a run only points them at other data. Row-major matmul is faster than inner_product with
-// any format, and convolutions want the kernel in oneDNN's own layout.
+// once; a run only points them at other data. Row-major matmul is faster than inner_product in any
+// format, and convolutions want the kernel in oneDNN's own layout.
 #include <algorithm>
 #include <string>
 #include <string_view>
@@ -24,9 +24,9 @@ using Args = std::unordered_map<int, memory>;
 using Type = memory::data_type;
 constexpr auto kF32 = Type::f32;
 
-// Describes a primitive by its arguments (oneDNN 3) or by a descriptor of them (2), which must live
-// while `choose` iterates over the implementations. `hint` is the forward description that a
-// gradient needs.
+// Describes a primitive by its arguments (oneDNN 3) or by a descriptor (2), which must live while
+// `choose` iterates over the implementations. `hint` is the forward description needed by a
+// gradient.
 struct NoHint {};
 template <class Primitive, class Choose, class Hint, class... Arguments>
 auto Describe(const dnnl::engine& engine, const Choose& choose, const dnnl::primitive_attr& attr,
@@ -66,8 +66,8 @@ void Point(memory& at, const Tensor& y) {
   With(y, [&](const auto* data) { Point(at, static_cast<const void*>(data)); });
 }
 
-// Rejects a bfloat16 primitive that is not computed by AMX: other implementations may be slower
-// than float32, down to loops over single elements.
+// Rejects a bfloat16 primitive not computed by AMX: other implementations may be slower than
+// float32, down to loops over single elements.
 template <class Desc>
 Desc Fast(Desc desc, Type type) {
   const bool amx = std::string_view(desc.impl_info_str()).find("amx") != std::string_view::npos;
@@ -75,7 +75,7 @@ Desc Fast(Desc desc, Type type) {
   return desc;
 }
 
-// Prepares the operands of primitives: float32 where it lies, or rounded into the scratch memory.
+// Prepares the operands of primitives: float32 in place, or rounded into the scratch memory.
 class Reader {
  public:
   Reader(Device& device, int threads, Type type)
@@ -99,8 +99,8 @@ class Reader {
 int64_t RoundedFloats(int64_t n) { return (n + 1) / 2; }
 
 // The attributes of all primitives. Scratch memory is the device's, because oneDNN's own belongs to
-// the thread that made the primitive. A ReLU turns a NaN into 0; every other way to clip does so
-// too, or lets -inf through.
+// the thread that made the primitive. A ReLU turns a NaN into 0, and so does every other way to
+// clip, or lets -inf through.
 dnnl::primitive_attr Attributes(bool relu = false) {
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
@@ -112,7 +112,7 @@ dnnl::primitive_attr Attributes(bool relu = false) {
   return attr;
 }
 
-// A primitive with the arguments that it is run with.
+// A primitive with the arguments of its runs.
 class Runnable {
  public:
   Runnable() = default;
@@ -209,7 +209,7 @@ class DnnlMatmul : public Matmul {
   }
 
  private:
-  // Returns the operand of k rows of `width` as it lies, or a copy with spaced rows, or rounded.
+  // Returns the operand of k rows of `width` in place, or a copy with spaced rows, or rounded.
   const void* Read(size_t operand, const ConstTensor& all, int64_t width) {
     if (apart_[operand] == 0) {
       return reader_.Read(all, operand, shape_.batch * shape_.k * width);
@@ -233,8 +233,8 @@ class DnnlMatmul : public Matmul {
   memory a_, b_, bias_, c_;
 };
 
-// Converts a tensor between our layout and a primitive's. It uses the tensor's own memory if they
-// are the same, otherwise a buffer and a reorder.
+// Converts a tensor between our layout and a primitive's. Uses the tensor's own memory if the
+// layouts are equal, otherwise a buffer and a reorder.
 class Adapter {
  public:
   Adapter() = default;
@@ -298,18 +298,18 @@ struct ConvDescs {
   memory::dims strides, dilations, pad_before, pad_after;
 };
 
-// Takes the first implementation that is not known to be wrong.
+// Takes the first implementation not known to be wrong.
 template <class Desc>
 Desc Right(Desc desc, const ConvShape& s) {
   while (IsWrong(desc.impl_info_str(), s)) {
-    if (!desc.next_impl()) {  // this has never happened; the error names the layer
+    if (!desc.next_impl()) {  // has never happened; the error names the layer
       throw dnnl::error(dnnl_unimplemented, "every implementation is wrong");
     }
   }
   return desc;
 }
 
-// How oneDNN would compute a convolution and its gradients.
+// oneDNN's plans for a convolution and its gradients.
 struct ConvPlans {
   using Forward = dnnl::convolution_forward;
   using Input = dnnl::convolution_backward_data;

@@ -8,7 +8,7 @@ namespace {
 
 constexpr int64_t kVector = 16;  // channels
 
-// True if some tap of the kernel meets no pixel for any output. Its gradient is zero, but oneDNN
+// True if a tap of the kernel meets no pixel for any output. The tap's gradient is zero, but oneDNN
 // leaves uninitialised memory there.
 bool HasIdleTap(const WindowAxis& axis) {
   for (int64_t tap = 0; tap < axis.size; ++tap) {
@@ -38,8 +38,8 @@ bool IsWrong(std::string_view implementation, const ConvShape& s) {
   const bool far = std::max(s.width.pad_before, s.width.pad_after) >= kBlockLeast;
   const bool column = s.width.out == 1 && s.width.stride > 1;
   if (rows && (has("amx") || far || column)) return true;
-  // The code for kernels of one pixel with strides writes whole vectors of channels, also after the
-  // last pixel if that has fewer channels.
+  // The code for kernels of one pixel with strides writes whole vectors of channels, even after a
+  // last pixel with fewer channels.
   const bool pixel = s.height.size == 1 && s.width.size == 1;
   const bool strided = s.height.stride > 1 || s.width.stride > 1;
   const bool whole = s.in_channels % kVector == 0 && s.out_channels % kVector == 0;

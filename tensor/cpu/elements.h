@@ -1,4 +1,4 @@
-// Loops over tensors that are float32 or bfloat16. Included by the files of this folder alone.
+// Loops over float32 or bfloat16 tensors. Private to this folder.
 #pragma once
 
 #include <algorithm>

@@ -39,7 +39,7 @@ void Add(int64_t n, const float* x, float* y) {
 }
 
 void SumRows(int64_t rows, int64_t columns, int64_t count, const float* x, float* sums) {
-  // Rows in a block: sums of blocks are added in double, so that no digits are lost.
+  // Rows in a block: sums of blocks are added in double, to lose no digits.
   constexpr int64_t kBlock = 256;
   std::fill(sums, sums + count, 0.f);
   for (int64_t r = 0; r < std::min(rows, kBlock); ++r) Add(count, x + r * columns, sums);

@@ -154,7 +154,7 @@ double CategoricalFocal(const LossShape& s, const float* y, const float* t, floa
   return loss;
 }
 
-// Computes the loss of one row. `binary` says that a hinge's targets are 0 and 1.
+// Computes the loss of a row. `binary`: a hinge's targets are 0 and 1.
 double RowLoss(const LossShape& s, const float* y, const float* t, bool binary, float scale,
                float* dy) {
   const auto mean = [&]<class F>(F, bool hinge) {

@@ -8,10 +8,10 @@
 namespace paracord::cpu {
 namespace {
 
-// Sums are taken over blocks and added in double, so that long rows and columns lose no digits.
+// Sums of blocks are added in double: long rows and columns lose no digits.
 constexpr int64_t kBlock = 256;
 
-// The sum of term(i) for i below n. A block is summed in lanes, so that the loop is vectorised.
+// The sum of term(i) for i below n. A block is summed in lanes, for vectorisation.
 template <class Term>
 float SumOf(int64_t n, const Term& term) {
   constexpr int64_t kLanes = 8;
@@ -78,7 +78,7 @@ void NormalizeRows(const NormShape& s, const float* x, const float* mean, const 
 
 namespace {
 
-// Writes the gradient of one row; slope(c) is the gradient of the normalised element.
+// Writes the gradient of a row; slope(c) is the gradient of the normalised element.
 template <class Slope>
 void RowBackward(const NormShape& s, bool constant, const float* x, float middle, float factor,
                  const Slope& slope, float* dx) {

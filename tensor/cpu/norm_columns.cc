@@ -1,7 +1,7 @@
-// Normalisation of each column over its rows (batch normalisation), for a range of the columns.
-// Sums are taken over blocks of rows and added in double, so that long columns lose no digits.
-// bfloat16 is converted in parts of several rows that stay in the cache, because a single short row
-// is too little for a vectorised loop.
+// Normalisation of each column over its rows (batch normalisation), for a range of columns. Sums of
+// blocks of rows are added in double: long columns lose no digits. bfloat16 is converted in parts
+// of several rows that stay in the cache, because a single short row is too little for a vectorised
+// loop.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -47,7 +47,7 @@ class SomeColumns {
       : all_(all + first), columns_(columns), count_(count) {
     if (all.bfloat16 != nullptr) room_.resize(static_cast<size_t>(count * AtOnce()));
   }
-  // The number of rows that fit into the conversion buffer.
+  // The number of rows in the conversion buffer.
   int64_t AtOnce() const {
     if (all_.bfloat16 == nullptr) return std::numeric_limits<int64_t>::max();
     return std::max<int64_t>(1, kPart / count_);
@@ -89,7 +89,7 @@ void InParts(int64_t begin, int64_t end, int64_t most, const Work& work) {
   }
 }
 
-// Numbers that are constant along each column.
+// Numbers constant along each column.
 struct Columns {
   int64_t count = 0;
   const float *mean = nullptr, *factor = nullptr;
@@ -155,7 +155,7 @@ PARACORD_KERNEL void Values(const Columns c, int64_t rows, In x, Out y) {
     } else {
       PARACORD_INDEPENDENT
       for (int64_t i = 0; i < c.count; ++i) {
-        const float v = ValueOf(c, x.at, i), low = v <= 0 ? 0.f : v;  // this comparison keeps a NaN
+        const float v = ValueOf(c, x.at, i), low = v <= 0 ? 0.f : v;  // the comparison keeps a NaN
         y.at[i] = low > c.relu ? c.relu : low;
       }
     }
@@ -181,7 +181,7 @@ PARACORD_WIDTHS(void, SlopesWide,
                 c.relu == 0 ? Slopes<false>(c, rows, sum, dot, x, dy, dx)
                             : Slopes<true>(c, rows, sum, dot, x, dy, dx))
 
-// The numbers of the columns from `first` on that Columns points to.
+// The numbers behind the pointers of Columns, for the columns from `first` on.
 struct Factors {
   Factors(const NormShape& s, const float* variance, const float* scale, const float* given,
           int64_t first, int64_t count)
@@ -197,8 +197,8 @@ struct Factors {
   std::vector<float> factor, whole, offset;
 };
 
-// Adds up in double what add(row, count, part) adds to `part`, n numbers that are 0 before. It is
-// called for blocks of rows, at most `most` rows at a time.
+// Adds up, in double, the results of add(row, count, part) in `part`, n numbers initially 0. Calls
+// add for blocks of at most `most` rows.
 template <class Add>
 std::vector<double> InBlocks(int64_t rows, int64_t n, int64_t most, const Add& add) {
   std::vector<double> sum(static_cast<size_t>(n));

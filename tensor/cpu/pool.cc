@@ -1,5 +1,5 @@
 // Pooling by loops over the channels: with the channels last, oneDNN's pooling takes several times
-// as long, and it does not propagate a NaN.
+// as long, and loses NaNs.
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -18,20 +18,20 @@ struct Range {
   int64_t begin, end;
 };
 
-// The pixels that a window covers along an axis.
+// The pixels under a window along an axis.
 Range PixelsOf(const WindowAxis& axis, int64_t window) {
   const int64_t first = window * axis.stride - axis.pad_before;
   return {std::max<int64_t>(first, 0), std::min(first + axis.size, axis.in)};
 }
 
-// The windows that cover a pixel.
+// The windows over a pixel.
 Range WindowsOver(const WindowAxis& axis, int64_t pixel) {
   const int64_t at = pixel + axis.pad_before;
   return {at < axis.size ? 0 : (at - axis.size) / axis.stride + 1,
           std::min(at / axis.stride + 1, axis.out)};
 }
 
-// Takes the maximum. A NaN counts as the largest; of equal maxima the first one is remembered.
+// Takes the maximum. A NaN counts as the largest; among equal maxima the first is remembered.
 template <class X>
 void TakeLarger(int64_t channels, int32_t pixel, const X* x, float* y, int32_t* pixels) {
   for (int64_t c = 0; c < channels; ++c) {
@@ -54,7 +54,7 @@ template <class Y>
 void GiveToMaximum(int64_t channels, int32_t pixel, const Y* dy, const int32_t* pixels, bool add,
                    float* dx) {
   for (int64_t c = 0; c < channels; ++c) {
-    const float all = At(dy, c);  // read unconditionally, without which the loop is not vectorised
+    const float all = At(dy, c);  // an unconditional read lets the compiler vectorise the loop
     const float d = pixels[c] == pixel ? all : 0.f;
     dx[c] = add ? dx[c] + d : d;
   }
@@ -89,8 +89,8 @@ class CpuPool2D : public Pool2D {
   }
 
  private:
-  // Calls body(image, row, column, at, to) for each pixel of all images. Its channels begin at `at`
-  // in y, and the result is to be written to `to`.
+  // Calls body(image, row, column, at, to) for each pixel of all images. The pixel's channels begin
+  // at `at` in y; the result goes to `to`.
   template <class Body>
   void Pixels(int64_t height, int64_t width, Tensor y, const Body& body) const {
     const int64_t each = width * s_.channels;
@@ -120,7 +120,7 @@ class CpuPool2D : public Pool2D {
       }
     }
   }
-  // Averages the pixels of a window that lie inside the image.
+  // Averages the pixels of a window inside the image.
   template <class X>
   void Average(int64_t row, int64_t column, const X* x, float* y) const {
     std::fill_n(y, s_.channels, 0.f);
@@ -157,7 +157,7 @@ class CpuPool2D : public Pool2D {
     return static_cast<float>((rows.end - rows.begin) * (columns.end - columns.begin));
   }
 
-  // Adds up the gradient of a pixel from the windows that cover it.
+  // Adds up the gradient of a pixel from the windows over the pixel.
   template <class Y>
   void Gather(int64_t image, int64_t row, int64_t column, const Y* dy, float* dx) const {
     bool add = false;
@@ -179,7 +179,7 @@ class CpuPool2D : public Pool2D {
   const int threads_;
   const PoolShape s_;
   const int64_t part_;
-  const DeviceArray memory_;  // of a maximum: for each output, the index of its pixel in the image
+  const DeviceArray memory_;  // for a maximum: index of each output's pixel in the image
 };
 
 }  // namespace

@@ -1,12 +1,12 @@
-// Loops over several threads. They use the OpenMP library of oneDNN, so that the process has one
-// pool of threads. What is computed in one range must not depend on other ranges: results are the
-// same to the bit for any number of threads. Included by the files of this folder alone.
+// Loops over several threads, from oneDNN's OpenMP library: the process has a single pool of
+// threads. The computation of a range must not depend on other ranges: results are bit-equal for
+// any number of threads. Private to this folder.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 
-// These are declared here because omp.h belongs to a compiler, and the tree builds with two.
+// Declared here because omp.h belongs to a compiler, and the tree builds with two.
 extern "C" {
 void omp_set_num_threads(int);
 int omp_get_thread_num();
@@ -16,11 +16,11 @@ void GOMP_parallel(void (*work)(void*), void* data, unsigned threads, unsigned f
 
 namespace paracord::cpu {
 
-// Less work than this many floats is faster in one thread.
+// Below this many floats, a single thread is faster.
 constexpr int64_t kRange = 16 << 10;
 
-// Calls body(begin, count) for ranges that cover [0, n), each of at least `least` elements, so that
-// little work stays in the calling thread.
+// Calls body(begin, count) for ranges that cover [0, n), each of at least `least` elements: little
+// work stays in the calling thread.
 template <class Body>
 void InRanges(int threads, int64_t n, int64_t least, const Body& body) {
   const int64_t ranges = std::min<int64_t>(threads, n / std::max<int64_t>(least, 1));
@@ -35,7 +35,7 @@ void InRanges(int threads, int64_t n, int64_t least, const Body& body) {
       l.body(i * l.step, std::min(l.step, l.n - i * l.step));
     }
   };
-  // All threads take part, even if some have nothing to do: libgomp ends threads that are left out.
+  // All threads take part, even without work: libgomp ends threads that are left out.
   GOMP_parallel(work, &loop, static_cast<unsigned>(threads), 0);
 }
 

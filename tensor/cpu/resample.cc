@@ -1,4 +1,4 @@
-// Resampling of images, and the random numbers and maps that are drawn for them.
+// Resampling of images, and the random numbers and maps drawn for them.
 #include <algorithm>
 
 #include "common/mix.h"

@@ -11,7 +11,7 @@
 namespace paracord::cpu {
 namespace {
 
-constexpr float kMinusMuch = -1e9f;  // the number that Keras 2 adds to a hidden score
+constexpr float kMinusMuch = -1e9f;  // added by Keras 2 to a hidden score
 
 // A row of scores. Keys from `count` on lie in the query's future.
 struct ScoreRow {
@@ -40,7 +40,7 @@ void SoftmaxRow(const SoftmaxShape& s, const ScoreRow& row, const float* x, floa
   std::fill(y + row.count, y + s.keys, 0.f);
 }
 
-// Writes the row of a query that sees no key.
+// Writes the row of a query without a visible key.
 void BlindRow(const SoftmaxShape& s, const float* x, float* y) {
   switch (s.masked) {
     case MaskedScore::kZero:

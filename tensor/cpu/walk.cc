@@ -31,7 +31,7 @@ void ForEach(const Walk& walk, size_t axis, A a, B b, Y y, const Inner& inner) {
   }
 }
 
-// Calls use(f) with the function of two numbers that `kind` stands for.
+// Calls use(f) with the function of two numbers for `kind`.
 template <class Use>
 PARACORD_KERNEL void WithFunction(BinaryKind kind, const Use& use) {
   switch (kind) {
@@ -94,7 +94,7 @@ PARACORD_WIDTHS(void, BinaryWide,
                 (BinaryKind kind, int64_t n, const float* a, const float* b, float* y),
                 BinaryOf(kind, n, a, b, y))
 
-// The number of elements of `a` that are added to each element of y.
+// The number of elements of `a` added to each element of y.
 int64_t SummedBy(const Walk& walk) {
   int64_t count = 1;
   for (size_t i = 0; i < walk.dims.size(); ++i) count *= walk.y[i] == 0 ? walk.dims[i] : 1;
@@ -191,7 +191,7 @@ void FlatBinary(BinaryKind kind, int64_t n, const float* a, const float* b, floa
 
 namespace {
 
-// Returns the numbers of a run contiguously, in `room` unless they lie so already.
+// Returns the numbers of a run contiguously: in place, or copied to `room`.
 const float* Gathered(int64_t n, ConstTensor x, int64_t step, float* room) {
   if (x.bfloat16 == nullptr && step == 1) return x.float32;
   With(x, [&](const auto* from) {
@@ -253,8 +253,8 @@ void Gather(int64_t count, int64_t width, int64_t table_rows, const float* ids, 
 
 namespace {
 
-// Writes the sum of the rows of dy that `places` names, cut where a power of two of them is before
-// the cut: rounding errors grow with the logarithm of their number. `spare` has room for a row for
+// Writes the sum of the rows of dy listed in `places`, recursively cut after a power of two of
+// rows: rounding errors grow with the logarithm of their number. `spare` has room for a row for
 // each cut on the way down.
 void SumByHalves(int64_t width, const float* dy, std::span<const int64_t> places, float* sum,
                  float* spare) {
@@ -274,14 +274,14 @@ void SumByHalves(int64_t width, const float* dy, std::span<const int64_t> places
 void ScatterAdd(int64_t count, int64_t width, int64_t table_rows, const float* ids, const float* dy,
                 float* dtable) {
   std::fill(dtable, dtable + table_rows * width, 0.f);
-  thread_local std::vector<int64_t> ends;  // of each row; at first how many places name it
+  thread_local std::vector<int64_t> ends;  // end of each row's places; at first their number
   ends.assign(static_cast<size_t>(table_rows), 0);
   int64_t most = 0;
   for (int64_t i = 0; i < count; ++i) {
     const int64_t row = RowOfFloat(ids[i], table_rows);
     if (row >= 0) most = std::max(most, ++ends[static_cast<size_t>(row)]);
   }
-  if (most <= 3) {  // then halves and one after the other are the same sum
+  if (most <= 3) {  // halves and a plain loop then add in the same order
     for (int64_t i = 0; i < count; ++i, dy += width) {
       const int64_t row = RowOfFloat(ids[i], table_rows);
       if (row >= 0) Add(width, dy, dtable + row * width);
@@ -305,14 +305,14 @@ void ScatterAdd(int64_t count, int64_t width, int64_t table_rows, const float* i
     const std::span<const int64_t> own = all.subspan(begin, static_cast<size_t>(end) - begin);
     if (!own.empty()) {
       SumByHalves(width, dy, own, sum.data(), sum.data() + width);
-      Add(width, sum.data(), dtable);  // to zeros, so that a sum is never the negative one
+      Add(width, sum.data(), dtable);  // added to zeros: a sum is never negative zero
     }
     dtable += width;
     begin += own.size();
   }
 }
 
-// The Box-Muller transform of two uniform numbers from one hash.
+// The Box-Muller transform of two uniform numbers from a hash.
 void AddNoise(uint64_t key, float stddev, int64_t first, int64_t n, const float* x, float* y) {
   const uint64_t mixed = Mix64(key);
   for (int64_t i = 0; i < n; ++i) {

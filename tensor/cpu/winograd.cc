@@ -1,11 +1,11 @@
 // Convolutions of 3 x 3 without strides by Winograd's F(2 x 2, 3 x 3) (Lavin and Gray, "Fast
 // algorithms for convolutional neural networks", 2015): a tile of 2 x 2 outputs takes 16 products
-// for each pair of channels where the plain sum takes 36,
+// for each pair of channels, the plain sum 36,
 //   y = A' [(G g G') (B' d B)] A
-// with d the 4 x 4 inputs that a tile sees and g the kernel. The products of one of the 16 places,
-// the taps, over all tiles and channels are a matrix product, which oneDNN computes. Gradients are
-// those of the same formula. Errors are no larger than those of plain sums. The result does not
-// depend on the number of threads. A number that is not finite spreads over whole tiles.
+// with d the 4 x 4 inputs of a tile and g the kernel. The products at each of the 16 places, the
+// taps, over all tiles and channels are a matrix product, computed by oneDNN. Gradients follow the
+// formula. Errors are no larger than those of plain sums. The result does not depend on the number
+// of threads. A non-finite number spreads over whole tiles.
 #include <algorithm>
 #include <atomic>
 #include <limits>
@@ -19,15 +19,15 @@ namespace paracord::cpu {
 namespace {
 
 constexpr int64_t kTaps = 16;
-// Tiles that one thread computes together, few enough that they stay in its cache from step to
-// step. kTilesOfSums is the number of tiles over which a kernel's gradient is summed at once.
+// Tiles computed together by a thread, few enough to stay in its cache from step to step.
+// kTilesOfSums is the number of tiles in a partial sum of a kernel's gradient.
 constexpr int64_t kTilesMin = 32, kTilesMax = 256, kTilesOfSums = 512;
-// the work is cut for at least so many threads, if there are enough tiles
+// The work is cut for at least this many threads, if there are enough tiles.
 constexpr int64_t kParts = 8;
-// The gap in floats between the rows of a matrix, and between the matrices of two taps, so that a
-// column does not fall into a few sets of the cache.
+// The gap in floats between the rows of a matrix, and between the matrices of two taps, to keep a
+// column from falling into a few sets of the cache.
 constexpr int64_t kGap = 16;
-// With fewer channels or smaller images the transforms cost more than the products they save.
+// With fewer channels or smaller images the transforms cost more than the saved products.
 constexpr int64_t kChannelsMin = 32;
 constexpr int64_t kSideMin = 4;
 
@@ -38,7 +38,7 @@ struct Taps {
   int64_t row, tap;  // strides in floats
 };
 
-// The pixels of one image: a pointer, and the strides to the next row and column of pixels.
+// The pixels of an image: a pointer, and the strides to the next row and column of pixels.
 template <class T>
 struct Pixels {
   T* at;
@@ -193,7 +193,7 @@ int64_t TilesOf(const WindowAxis& axis) { return (axis.out + 1) / 2; }
 
 int64_t TilesOf(const ConvShape& s) { return s.batch * TilesOf(s.height) * TilesOf(s.width); }
 
-// The shape of the convolution that leads from dy to dx.
+// The shape of the convolution from dy to dx.
 ConvShape Reversed(ConvShape s) {
   std::swap(s.in_channels, s.out_channels);
   for (WindowAxis* axis : {&s.height, &s.width}) {
@@ -319,8 +319,8 @@ class Winograd : public Conv2D {
     }
   }
 
-  // Calls body(i, image, row, column) for the tiles [first, first + tiles). Tile i begins at that
-  // pixel of the output.
+  // Calls body(i, image, row, column) for the tiles [first, first + tiles), with the output pixel
+  // at the corner of tile i.
   template <class Body>
   static void EachTile(const ConvShape& s, int64_t first, int64_t tiles, const Body& body) {
     const int64_t rows = TilesOf(s.height), columns = TilesOf(s.width);

@@ -1,5 +1,5 @@
 // The list of all kernel bodies, by form. nvcc compiles each to a kernel (kernels.cu), the C++
-// compiler each to a function (tests/cuda_host). A body that is missing here does not link.
+// compiler to a function (tests/cuda_host). An unlisted body does not link.
 #pragma once
 
 #include "tensor/cuda/cell.h"
@@ -44,7 +44,7 @@
   X(PoolBackwardBody)         \
   X(ConvBody) X(ConvInputBody) X(UniformBody) X(RandomMapBody) X(ResampleBody) X(ResizeBackwardBody)
 
-// Each reduction also has a kernel that joins the parts of a reduction cut into parts.
+// Each reduction also has a kernel that joins the results of its parts.
 #define PARACORD_CUDA_REDUCTIONS(X) \
   X(LargestBody)                    \
   X(PenaltyBody)                    \

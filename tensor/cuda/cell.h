@@ -1,6 +1,6 @@
-// Kernel bodies of recurrent time steps. If activations work on single elements, a thread computes
-// one unit of one example with all its gates; if they work on whole rows (softmax), a thread
-// computes one row. The formulas are those of tensor/cpu/cell.cc.
+// Kernel bodies of recurrent time steps. With elementwise activations, a thread computes a unit of
+// an example with all gates; with activations of whole rows (softmax), a thread computes a row. The
+// formulas are those of tensor/cpu/cell.cc.
 #pragma once
 
 #include "tensor/cell_widths.h"
@@ -14,7 +14,7 @@ PARACORD_HD inline bool OfRows(const Activation& p) {
          p.kind == ActivationKind::kSparsemax;
 }
 
-// The range of units that a thread computes: one, or all.
+// A thread's range of units: one, or all.
 struct Units {
   int64_t begin, end;
 };
@@ -50,7 +50,7 @@ PARACORD_HD PARACORD_CALLED inline void ActivateUnitsBackward(const Activation& 
   }
 }
 
-// Pointers to one example's part of every tensor.
+// Pointers to an example's part of every tensor.
 struct CellRow {
   In h0, c0, r;
   Out z, kept, h, c;
@@ -239,7 +239,7 @@ struct CellBackwardBody {
     }
     ActivateUnitsBackward(s.activation, u, at.z + 2 * n, candidate, d_candidate, d_candidate);
   }
-  // Goes back from the gates' values to their arguments, which are also the gradients of r.
+  // Computes the gradients of the gates' arguments, which are also the gradients of r.
   PARACORD_HD void Gates(const CellRow& at, Units u, Out d, Out d_r) const {
     for (int64_t g = 0; g < 2 * s.units; g += s.units) {
       ActivateUnitsBackward(s.recurrent_activation, u, at.z + g, at.kept + g, d + g, d + g);

@@ -1,7 +1,6 @@
-// Convolution by cuDNN, which reads and writes 16 bytes at once: an image that begins elsewhere
-// (the second slice of a batch) is copied. Without tensor cores most GPUs have only the slowest
-// engine for padding that differs between both ends; such padding is done by a padded copy of the
-// image.
+// Convolution by cuDNN, which reads and writes 16 bytes at once: an unaligned image (the second
+// slice of a batch) is copied. Without tensor cores most GPUs have only the slowest engine for
+// padding that differs between both ends; a padded copy of the image replaces such padding.
 #include <algorithm>
 #include <cstdint>
 #include <limits>
@@ -16,8 +15,7 @@ namespace {
 
 class CudnnConv2D : public LibraryConv2D {
  public:
-  // `theirs` is the shape that cuDNN gets; its image includes the padding if the padding is in the
-  // copy.
+  // `theirs` is the shape for cuDNN; with padding in the copy, its image includes the padding.
   CudnnConv2D(Engine& engine, const ConvShape& s, const ConvShape& theirs,
               std::unique_ptr<Convolution> convolution)
       : LibraryConv2D(engine, s, std::move(convolution)),
@@ -91,8 +89,8 @@ class CudnnConv2D : public LibraryConv2D {
     CopyWalk(engine_, PaddingWalk(), false, x, image + Corner());
     return image;
   }
-  // Returns the image, copied if it is not aligned. While memory is planned the copy has a place
-  // whenever slices of the batch may need it.
+  // Returns the image, copied if unaligned. While memory is planned, reserves the copy whenever
+  // slices of the batch may need it.
   const float* AlignedImage(const float* x) {
     const int64_t all = s_.inputs();
     const bool copied = !Aligned(x), slices_may_be = all / s_.batch * 4 % kTogether != 0;
@@ -107,12 +105,12 @@ class CudnnConv2D : public LibraryConv2D {
   const bool padded_;
 };
 
-// The shape that cuDNN gets.
+// The shape passed to cuDNN.
 ConvShape Theirs(const ConvShape& s, bool tf32) {
   ConvShape theirs = s;
   bool even = true;
   for (WindowAxis* const axis : {&theirs.height, &theirs.width}) {
-    // Pixels behind the last window are not read, so equal padding may be asked for.
+    // Pixels behind the last window are not read: equal padding at both ends is allowed.
     const int64_t reach = (axis->size - 1) * axis->dilation + 1;
     const int64_t out = (axis->in + 2 * axis->pad_before - reach) / axis->stride + 1;
     if (out == axis->out) axis->pad_after = axis->pad_before;
@@ -143,7 +141,7 @@ absl::StatusOr<std::unique_ptr<Conv2D>> MakeConv2D(Engine& engine, const ConvSha
                       .workspace_max = engine.workspace_max()};
   absl::StatusOr<std::unique_ptr<Convolution>> made = engine.runtime().MakeConvolution(call);
   const Directions can = made.ok() ? (*made)->can() : Directions{false, false, false};
-  // If the device is lost, cuDNN only says that it failed or does not support something.
+  // With a lost device, cuDNN only reports a failure or an unsupported operation.
   if (!can.forward || !can.data || !can.filter) {
     RETURN_IF_ERROR(engine.runtime().Synchronize(engine.stream()));
   }

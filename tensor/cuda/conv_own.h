@@ -1,6 +1,5 @@
-// Convolution by kernels of our own. They are slow and serve where cuDNN has no engine, or refuses
-// when it is run. Also what the convolutions by cuDNN share, in float32 (conv.cc) and in 16 bits
-// (conv_short.cc).
+// Convolution by our own slow kernels, used where cuDNN has no engine, or refuses at run time. Also
+// the common code of the convolutions by cuDNN in float32 (conv.cc) and in 16 bits (conv_short.cc).
 #pragma once
 
 #include <algorithm>
@@ -16,16 +15,16 @@
 
 namespace paracord::cuda {
 
-// The number of products in one output.
+// The number of products in an output.
 inline int64_t Taps(const ConvShape& s) {
   return s.height.size * s.width.size * (s.in_channels / s.groups);
 }
 inline int64_t KernelSize(const ConvShape& s) { return Taps(s) * s.out_channels; }
 
-// Logs a warning, once, that names what cuDNN cannot do for this shape, if there is anything.
+// Logs a warning, once, if cuDNN lacks an engine for a direction of the shape.
 void SaySlow(Engine& engine, const ConvShape& s, const Directions& can, absl::string_view why);
 
-constexpr int64_t kTogether = 16;  // bytes that cuDNN reads or writes at once
+constexpr int64_t kTogether = 16;  // bytes read or written by cuDNN at once
 inline bool Aligned(const void* at) { return reinterpret_cast<intptr_t>(at) % kTogether == 0; }
 
 class OwnConv2D : public Conv2D {
@@ -85,7 +84,7 @@ class LibraryConv2D : public OwnConv2D {
   void FromFilter(ConstTensor filter, float* kernel) {
     Transpose(engine_, 1, s_.out_channels, Taps(s_), filter, Tensor(kernel));
   }
-  // True if all tensors (null ones too) begin at a multiple of 16 bytes.
+  // True if all tensors, except null ones, begin at a multiple of 16 bytes.
   bool AllAligned(std::initializer_list<const void*> tensors) {
     if (std::all_of(tensors.begin(), tensors.end(), Aligned)) return true;
     SaySlow(engine_, s_, Directions{false, false, false}, "a tensor begins at no 16 bytes");

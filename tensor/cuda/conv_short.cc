@@ -1,6 +1,6 @@
-// Convolution by cuDNN in 16 bits. The result is rounded to 16 bits too, because cuDNN has no
-// engine with a float32 result. Sums are in float32; float16 operands are scaled so far down that
-// no sum leaves float16's range.
+// Convolution by cuDNN in 16 bits. The result is rounded to 16 bits, too, because cuDNN has no
+// engine with a float32 result. Sums are in float32; float16 operands are scaled down until no sum
+// can leave float16's range.
 #include "tensor/cuda/conv_short.h"
 
 #include <algorithm>
@@ -13,10 +13,10 @@
 namespace paracord::cuda {
 namespace {
 
-// Below this, launching the kernels that round takes as long as is saved, compared with TF32.
+// Below this, launching the rounding kernels takes as long as 16 bits save over TF32.
 constexpr int64_t kMultiplicationsLeast = int64_t{1} << 30;
 
-// bfloat16 tensors are used where they lie; float32 tensors are rounded before and converted after.
+// bfloat16 tensors are used in place; float32 tensors are rounded before and converted after.
 class ShortConv2D : public LibraryConv2D {
  public:
   ShortConv2D(Engine& engine, const ConvShape& s, Operands operands,
@@ -42,7 +42,7 @@ class ShortConv2D : public LibraryConv2D {
                 FromShortBody{s_.out_channels, s_.relu, shorts.Factors(), s_.bias ? bias : nullptr,
                               result, y.float32});
   }
-  // Both gradients read dy, which is rounded once.
+  // Both gradients read dy: rounds dy once.
   void Backward(const ConvGradients& g) override {
     if (!AllAligned({g.dy.bfloat16, g.x.bfloat16, g.dx.bfloat16})) return OwnConv2D::Backward(g);
     ShortOperands shorts =
@@ -86,7 +86,7 @@ class ShortConv2D : public LibraryConv2D {
     engine_.Map("from 16 bits", s_.inputs(), Plain(shorts, result, g.dx.float32));
   }
 
-  // Operands for sums of `count` products: operands stay so far below 2^15 that no sum reaches it.
+  // Operands for sums of `count` products, scaled to keep every sum below 2^15.
   ShortOperands Shorts(int64_t count) const {
     const int doublings = static_cast<int>(std::bit_width(static_cast<uint64_t>(count - 1)));
     return {engine_, operands_, (15 + doublings + 1) / 2};
@@ -123,7 +123,7 @@ class ShortConv2D : public LibraryConv2D {
 };
 
 bool AreWorth(Engine& engine, const ConvShape& s) {
-  if (s.x_bfloat16 || s.y_bfloat16) {  // every other way would convert them
+  if (s.x_bfloat16 || s.y_bfloat16) {  // any other way would convert these tensors
     return engine.operands() == Operands::kBfloat16 && engine.runtime().has_bfloat16();
   }
   const int64_t multiplications = s.outputs() * Taps(s);

@@ -1,4 +1,4 @@
-// Convolution in 16 bits, which MakeConv2D (conv.cc) tries before float32.
+// Convolution in 16 bits, tried by MakeConv2D (conv.cc) before float32.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@
 
 namespace paracord::cuda {
 
-// Returns null if 16 bits do not pay for this shape, or cuDNN lacks an engine for some direction.
+// Returns null if 16 bits do not pay for the shape, or cuDNN lacks an engine for a direction.
 absl::StatusOr<std::unique_ptr<Conv2D>> MakeShortConv2D(Engine& engine, const ConvShape& s);
 
 }  // namespace paracord::cuda

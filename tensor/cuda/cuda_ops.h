@@ -1,5 +1,5 @@
 // The operations of ops.h over a Runtime (runtime.h): products by cuBLASLt, convolutions by cuDNN,
-// the rest by kernels of our own. They are asynchronous, and Finish returns the first error.
+// the rest by our own kernels. They are asynchronous, and Finish returns the first error.
 #pragma once
 
 #include <memory>
@@ -10,10 +10,10 @@
 
 namespace paracord::cuda {
 
-// With `graphs`, steps that repeat are launched as one CUDA graph (replay.h).
+// With `graphs`, repeated steps are launched as a CUDA graph (replay.h).
 absl::StatusOr<std::unique_ptr<Ops>> MakeOps(std::unique_ptr<Runtime> runtime, bool graphs = true);
 
-// Makes the operations of a device that belongs to a group.
+// Makes the operations of a device in a group.
 absl::StatusOr<Replica> MakeReplica(std::unique_ptr<Runtime> runtime, bool graphs = true);
 
 }  // namespace paracord::cuda

@@ -1,4 +1,4 @@
-// Kernel bodies that work element by element, with the CPU's formulas.
+// Elementwise kernel bodies, with the CPU's formulas.
 #pragma once
 
 #include "common/mix.h"
@@ -107,8 +107,8 @@ struct ToFloat16Body {
   PARACORD_HD void Store(int64_t i, uint16_t v) const { y[i] = v; }
 };
 
-// Writes the factor that undoes the scales of a product's operands, followed by the factor 0 of the
-// output's old contents.
+// Writes the factor that undoes the scales of a product's operands, followed by 0, the factor of
+// the output's old contents.
 struct ProductFactorsBody {
   float up;    // undoes the extra scale `down` of both operands
   In largest;  // magnitudes of both operands
@@ -138,7 +138,7 @@ struct BiasBody {
   PARACORD_HD void Store(int64_t i, float v) const { y.Store(i, v); }
 };
 
-// Finishes a convolution in 16 bits: undoes the scales of its operands, adds the bias, applies the
+// Finishes a convolution in 16 bits: undoes the scales of the operands, adds the bias, applies the
 // ReLU, and writes float32.
 struct FromShortBody {
   using Loaded = uint16_t;
@@ -180,7 +180,7 @@ struct DropoutBody {
     uint64_t mixed;
   };
   Ptr<const uint64_t> mixed;  // Mix64 of the key
-  uint64_t dropped;           // an element is dropped if its 32-bit hash is below this
+  uint64_t dropped;           // an element is dropped if its 32-bit hash is smaller
   float scale;
   int64_t first;
   AnyIn x;
@@ -193,7 +193,7 @@ struct DropoutBody {
   PARACORD_HD void Store(int64_t i, float v) const { y.Store(i, v); }
 };
 
-// The Box-Muller transform of two uniform numbers from one hash.
+// The Box-Muller transform of two uniform numbers from a hash.
 struct NoiseBody {
   Ptr<const uint64_t> mixed;
   float stddev;

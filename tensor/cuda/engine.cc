@@ -11,12 +11,12 @@ namespace paracord::cuda {
 namespace {
 
 constexpr auto kResults = static_cast<size_t>(Scratch::kResult);
-constexpr int64_t kResultsMax = 256;  // results that wait for Finish
+constexpr int64_t kResultsMax = 256;  // results waiting for Finish
 
 }  // namespace
 
 Engine::~Engine() {
-  (void)runtime_->UseDevice();  // another device may be the thread's current one
+  (void)runtime_->UseDevice();  // the thread's current device may be another
   for (const Stream stream : {compute_, to_device_, to_host_, reduce_}) {
     if (stream != nullptr) (void)runtime_->Synchronize(stream);
   }
@@ -44,8 +44,8 @@ absl::Status Engine::Init() {
   return absl::OkStatus();
 }
 
-// DATA_LOSS replaces an earlier error: the loss of the device shows when it is waited for, while a
-// library that noticed it before reports something less telling.
+// DATA_LOSS replaces an earlier error: only waiting reveals the loss of a device, while a library
+// may have reported a vaguer error before.
 bool Engine::Try(const char* what, const absl::Status& status) {
   const bool lost = absl::IsDataLoss(status) && !absl::IsDataLoss(error_);
   if (lost || (error_.ok() && !status.ok())) {
@@ -80,7 +80,7 @@ absl::Status Engine::Finish() {
   return std::exchange(error_, absl::OkStatus());
 }
 
-// Starts the copies of the results that are not yet in flight.
+// Starts the copies of results not yet in flight.
 void Engine::AskForResults() {
   if (results_.size() == asked_count_ || !runs()) return;
   asked_count_ = results_.size();
@@ -94,7 +94,7 @@ void Engine::AskForResults() {
   Try("result", runtime_->Copy(CopyKind::kToHost, work_[kResults].memory, to, bytes, compute_));
 }
 
-// Waits for all streams, even after an error, so that nothing is in flight when it returns.
+// Waits for all streams, even after an error: nothing is in flight afterwards.
 void Engine::Wait() {
   for (const Stream stream : {compute_, to_device_, to_host_, reduce_}) {
     if (stream != nullptr) Try("cuda", runtime_->Synchronize(stream));
@@ -102,12 +102,12 @@ void Engine::Wait() {
 }
 
 void Engine::Release(void* memory) {
-  if (!memory_.planning()) Wait();  // work on it may be in flight
+  if (!memory_.planning()) Wait();  // work using the memory may be in flight
   Try("cuda", memory_.Give(memory));
 }
 
 absl::StatusOr<DeviceArray> Engine::Allocate(int64_t floats) {
-  RETURN_IF_ERROR(error_);  // an Enter may have failed, so that the thread has another device
+  RETURN_IF_ERROR(error_);  // after a failed Enter the thread has another device
   const size_t bytes = static_cast<size_t>(std::max<int64_t>(floats, 1)) * sizeof(float);
   if (keep_to_plan_ && !memory_.HasPlace(bytes)) {
     return absl::ResourceExhaustedError(
@@ -145,10 +145,10 @@ absl::Status Engine::EndPlan(MemoryPlan& plan) {
   return absl::OkStatus();
 }
 
-// With a plan, this is the plan's workspace: for another batch size another algorithm, with a
-// larger workspace, might be the best.
+// With a plan, the plan's workspace: for another batch size the best algorithm might be another,
+// with a larger workspace.
 size_t Engine::workspace_max() const {
-  // The best engines for large batches want so much.
+  // The best engines for large batches want up to kMost.
   constexpr size_t kLeast = 1 << 20, kMost = 1 << 30;
   const size_t planned = work_[static_cast<size_t>(Scratch::kWorkspace)].bytes;
   if (memory_.has_plan() && planned > 0) return planned;
@@ -185,7 +185,7 @@ void Engine::CopyToDevice(const void* from, void* device, size_t bytes) {
 
 void Engine::Upload(const void* host, void* device, size_t bytes) {
   if (!runs() || bytes == 0) return;
-  // Operations in flight may still read what `device` held.
+  // Operations in flight may still read the old contents of `device`.
   if (!Try("upload", runtime_->Record(computed_, compute_)) ||
       !Try("upload", runtime_->Wait(to_device_, computed_))) {
     return;
@@ -226,7 +226,7 @@ void Engine::DownloadAwaited(const void* device, void* host, size_t bytes, size_
 
 std::optional<size_t> Engine::AwaitDownload() {
   if (!runs() || next_awaited_ == awaited_.size()) return std::nullopt;
-  AskForResults();  // so that they belong to the step that ends here (replay.h)
+  AskForResults();  // part of the step that ends here (replay.h)
   const Awaited& next = awaited_[next_awaited_++];
   if (!ok() || !Try("download", runtime_->AwaitEvent(next.event))) return std::nullopt;
   const auto staged = std::find_if(downloads_.begin(), downloads_.end(),
@@ -249,7 +249,7 @@ bool Engine::CopyToHost(const void* device, void* host, size_t bytes) {
       !Try("download", runtime_->Wait(to_host_, computed_))) {
     return false;
   }
-  // Wait for the last all-reduce as well; the ones before it are then done.
+  // Waits for the last all-reduce as well, and thereby for all earlier ones.
   if (reduce_ != nullptr && (!Try("download", runtime_->Record(reduced_, reduce_)) ||
                              !Try("download", runtime_->Wait(to_host_, reduced_)))) {
     return false;
@@ -261,8 +261,8 @@ bool Engine::CopyToHost(const void* device, void* host, size_t bytes) {
   return ok();
 }
 
-// After an error the sums are of undefined numbers, but the other members, which do not know of the
-// error yet, need not wait. If this call itself fails, they wait until the group is aborted.
+// After an error the sums are undefined, but the other members, unaware of the error, need not
+// wait. If AllReduce itself fails, the members wait until the group is aborted.
 void Engine::AllReduce(std::span<const DeviceFloats> arrays) {
   if (memory_.planning() || group_lost_) return;
   const auto ask = [&]() -> absl::Status {
@@ -297,15 +297,15 @@ double* Engine::Result(double* host) {
 const uint64_t* Engine::Key(uint64_t key) {
   auto* const slot = Work<uint64_t>(Scratch::kRandom, 1);
   if (slot == nullptr || !runs()) return slot;
-  // The copy is in order on the computing stream, so the previous key has been used. If it is not
-  // staged, the copy of pageable memory is synchronous.
+  // The copy is in order on the computing stream: the previous key has been used. Without staging,
+  // the copy of pageable memory is synchronous.
   void* const staged = staging_.Take(sizeof(key));
   const void* from = staged == nullptr ? &key : std::memcpy(staged, &key, sizeof(key));
   Do("key", [&] { return runtime_->Copy(CopyKind::kToDevice, from, slot, sizeof(key), compute_); });
   return ok() ? slot : nullptr;
 }
 
-// Fetches results that there is no more room for. This is rare.
+// Fetches results when the table of results is full. Rare.
 void Engine::TakeOver() {
   pageable_results_.resize(results_.size());
   Try("result", runtime_->Copy(CopyKind::kToHost, work_[kResults].memory, pageable_results_.data(),
@@ -317,12 +317,12 @@ void Engine::TakeOver() {
 }
 
 Cut CutFor(int64_t outputs, int64_t count, bool across, bool whole) {
-  constexpr int64_t kEach = 16;  // so many elements are worth a thread of another part
+  constexpr int64_t kEach = 16;  // elements that pay for a thread in another part
   Cut cut;
   if (across) {
     while (cut.width() < kNeighbours && cut.width() < outputs) ++cut.bits;
   } else {
-    // An output gets at most as many threads as it has elements.
+    // An output gets at most as many threads as elements.
     while (cut.width() < kThreads && kThreads / cut.width() / 2 >= count) ++cut.bits;
   }
   const int64_t blocks = (outputs + cut.width() - 1) / cut.width();

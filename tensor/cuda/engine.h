@@ -1,8 +1,8 @@
-// The state that all operations on a GPU share: the runtime, the streams, the first error, device
-// memory (memory.h), page-locked staging buffers (staging.h), and launching kernels. One stream
-// computes, one copies to the device, one to the host, one does all-reduces. All operations are in
-// order on the computing stream; events make it wait for uploads, and downloads wait for it. Owned
-// by CudaOps; used by one thread at a time.
+// The common state of all operations on a GPU: the runtime, the streams, the first error, device
+// memory (memory.h), page-locked staging buffers (staging.h), and launching kernels. There are four
+// streams: computing, copies to the device, copies to the host, and all-reduces. All operations are
+// in order on the computing stream, which waits for uploads by events; downloads wait for the
+// computing stream. Owned by CudaOps; used by one thread at a time.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,7 @@
 
 namespace paracord::cuda {
 
-// Names of scratch memory. Buffers that are in use at the same time have different names.
+// Names of scratch memory. Buffers in use at the same time have different names.
 enum class Scratch {
   kPartial,
   kResult,
@@ -40,7 +40,7 @@ enum class Scratch {
   kCount
 };
 
-// The lanes of spans (spans.h), one for each stream.
+// The lanes of spans (spans.h), a lane for each stream.
 enum Lane { kCompute, kToDevice, kToHost, kReduce };
 
 class Engine {
@@ -55,8 +55,8 @@ class Engine {
   bool ok() const { return error_.ok(); }
   // False after an error and while memory is planned: then nothing is issued.
   bool runs() const { return ok() && !memory_.planning(); }
-  // Issues work on the computing stream: ask() does it and returns a status. Returns false if
-  // nothing was issued or it failed.
+  // Issues work on the computing stream by calling ask(), which returns a status. Returns false if
+  // nothing was issued or ask() failed.
   template <class Ask>
   bool Do(const char* what, const Ask& ask) {
     if (!runs()) return false;
@@ -73,7 +73,7 @@ class Engine {
   // Logs a warning about something slow; only the first is logged.
   void SaySlow(const std::string& what);
 
-  // Sets the precision of the products and convolutions that are made from now on.
+  // Sets the precision of products and convolutions made from now on.
   void AllowOperands(Operands operands) { operands_ = operands; }
   Operands operands() const { return operands_; }
 
@@ -100,13 +100,13 @@ class Engine {
   T* Work(Scratch name, int64_t count) {
     return static_cast<T*>(WorkBytes(name, static_cast<size_t>(count) * sizeof(T)));
   }
-  // The most bytes of workspace that a convolution made now may use.
+  // The most bytes of workspace for a convolution made now.
   size_t workspace_max() const;
-  // Returns a place on the device for a number that Finish copies to `host`; null after an error.
+  // Returns a device address for a number that Finish copies to `host`; null after an error.
   double* Result(double* host);
 
-  // Copies `key`, a number that varies between otherwise equal steps, to the device for the
-  // operations issued next, so that it is no kernel argument (replay.h). Null after an error.
+  // Copies `key`, which varies between otherwise equal steps, to the device for the operations
+  // issued next: a kernel argument could not vary in a graph (replay.h). Null after an error.
   const uint64_t* Key(uint64_t key);
 
   // Launches body(i) for every i below n.
@@ -118,9 +118,8 @@ class Engine {
     if constexpr (OfColumns<Body>) args.repeats = n > 0 && body.Repeats(int64_t{blocks} * kThreads);
     Send(name, MapKernel<Body>(), args, blocks, 1);
   }
-  // Launches a reduction of `count` elements to each output. `across` says that elements of
-  // neighbouring outputs are neighbours in memory, so that neighbouring threads take neighbouring
-  // outputs.
+  // Launches a reduction of `count` elements to each output. `across`: elements of neighbouring
+  // outputs are neighbours in memory, and neighbouring threads take neighbouring outputs.
   template <class Body>
   void Reduce(const char* name, int64_t outputs, int64_t count, bool across, const Body& body);
 
@@ -175,7 +174,7 @@ class Engine {
   // State since the last Finish.
   std::vector<Awaited> awaited_;
   size_t next_awaited_ = 0;
-  std::vector<Staged> downloads_;  // downloads whose staged numbers Finish copies to the host
+  std::vector<Staged> downloads_;  // downloads that Finish copies from staging to the host
   std::vector<double*> results_;   // where Finish stores results, by place on the device
   const double* asked_ = nullptr;  // where the first `asked_count_` results arrive on the host
   size_t asked_count_ = 0;
@@ -186,15 +185,15 @@ class Engine {
   std::array<Buffer, static_cast<size_t>(Scratch::kCount)> work_;
 };
 
-// How a reduction is cut over threads and blocks: by the shape alone, so that every GPU adds in the
-// same order.
+// How a reduction is cut over threads and blocks: depends on the shape alone, to make every GPU add
+// in the same order.
 struct Cut {
   int bits = 0;
   int parts = 1;
   int width() const { return 1 << bits; }
 };
 constexpr int64_t kBlocksEnough = 1024;  // enough blocks to fill any GPU
-constexpr int64_t kNeighbours = 32;      // threads whose reads of neighbours are coalesced
+constexpr int64_t kNeighbours = 32;      // threads with coalesced reads of neighbours
 constexpr int64_t kPartialMax = kBlocksEnough * kNeighbours;
 Cut CutFor(int64_t outputs, int64_t count, bool across, bool whole);
 
@@ -205,7 +204,7 @@ void Engine::Reduce(const char* name, int64_t outputs, int64_t count, bool acros
   const Cut cut = CutFor(outputs, count, across, Body::kMaps);
   ReduceArgs<Body> args{body, outputs, count, cut.bits, across, cut.parts, nullptr};
   if (cut.parts > 1 || (memory_.planning() && !Body::kMaps)) {
-    // Fewer outputs may come in more parts, so planning takes the most that any shape needs.
+    // Fewer outputs may have more parts: planning takes the maximum of all shapes.
     auto* partial = Work<typename Body::Value>(Scratch::kPartial, kPartialMax);
     if (partial == nullptr) return;
     args.partial = partial;
@@ -221,8 +220,8 @@ void Engine::Reduce(const char* name, int64_t outputs, int64_t count, bool acros
        static_cast<uint32_t>((outputs + join.width() - 1) / join.width()), 1);
 }
 
-// Makes operations that are prepared for a shape and run often (matmul.cc, conv.cc, pool.cc).
-// MakeConv2D returns null for bfloat16 tensors that must be computed in float32 (wide_conv.h).
+// Makes operations prepared for a shape and run often (matmul.cc, conv.cc, pool.cc). MakeConv2D
+// returns null for bfloat16 tensors that must be computed in float32 (wide_conv.h).
 absl::StatusOr<std::unique_ptr<Matmul>> MakeMatmul(Engine& engine, const MatmulShape& shape);
 absl::StatusOr<std::unique_ptr<Conv2D>> MakeConv2D(Engine& engine, const ConvShape& shape);
 absl::StatusOr<std::unique_ptr<Pool2D>> MakePool2D(Engine& engine, const PoolShape& shape);
@@ -237,7 +236,7 @@ void BinaryWalk(Engine& engine, BinaryKind kind, const Walk& walk, ConstTensor a
 void ScatterAdd(Engine& engine, int64_t count, int64_t width, int64_t rows, const float* ids,
                 const float* dy, float* dtable);
 
-// Operations that result in a number, written by Finish (loss.cc).
+// Operations whose result is a number, written by Finish (loss.cc).
 void Loss(Engine& engine, const LossShape& shape, const float* outputs, const float* targets,
           const float* weights, float scale, float* d_outputs, double* sum);
 void Penalty(Engine& engine, int64_t n, float l1, float l2, const float* x, float scale, float* dx,

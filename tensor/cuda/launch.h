@@ -1,9 +1,9 @@
 // The two forms of our kernels. A map computes output i from index i; its body is a functor, or has
-// three steps (load, compute, store), so that a thread has the loads of several elements in flight:
-// one load for each thread does not keep the memory of a large GPU busy. A reduction sums `count`
-// elements into each output and may load ahead, too; blocks share the outputs and, where these are
-// few, the elements. The order of every sum depends on the shape alone, so that every run gives the
-// same bits. nvcc compiles the bodies to kernels (kernels.cu), the C++ compiler to functions for
+// three steps (load, compute, store), to keep the loads of several elements in flight per thread: a
+// single load per thread does not keep the memory of a large GPU busy. A reduction sums `count`
+// elements into each output and may load ahead, too; blocks share the outputs and, if outputs are
+// few, the elements. The order of every sum depends on the shape alone: every run gives equal bits.
+// nvcc compiles the bodies to kernels (kernels.cu), the C++ compiler to functions for
 // tests/cuda_host.
 #pragma once
 
@@ -16,31 +16,31 @@ namespace paracord::cuda {
 constexpr int kThreadBits = 8;
 constexpr int kThreads = 1 << kThreadBits;  // threads in a block
 
-// The elements that a thread of a map in steps loads together.
+// The elements loaded together by a thread of a map in steps.
 constexpr int kAtOnce = 4;
 
-// A map in steps: Load(i), then Value(i, loaded), then Store(i, value). A body must not load what
-// another thread stores.
+// A map in steps: Load(i), then Value(i, loaded), then Store(i, value). A body must not load
+// elements stored by another thread.
 template <class Body>
 concept InSteps = requires(const Body& body) {
   body.Load(0);
 };
-// A map in steps whose Value(column, loaded) takes what Of(i) gives, numbers that depend on the
-// column only. Repeats(step) says that Of(i) and Of(i + step) are equal.
+// A map in steps whose Value(column, loaded) takes the result of Of(i), numbers that depend on the
+// column only. Repeats(step): Of(i) equals Of(i + step).
 template <class Body>
 concept OfColumns = InSteps<Body> && requires(const Body& body) {
   body.Of(0);
 };
 
-// A reduction that loads ahead: it has Load(i, k) and Take(loaded, value) in place of Add. It
-// writes next to nothing, so that it needs more loads in flight than a map; kAhead is their number.
+// A reduction that loads ahead, with Load(i, k) and Take(loaded, value) in place of Add. A
+// reduction writes next to nothing and needs more loads in flight than a map: kAhead.
 constexpr int kAhead = 8;
 template <class Body>
 concept LoadsAhead = requires(const Body& body) {
   body.Load(0, 0);
 };
-// A reduction whose Take(of, loaded, value) also takes what Of(i, k) gives, which is computed once
-// for each output if Repeats().
+// A reduction whose Take(of, loaded, value) also takes the result of Of(i, k), computed once for
+// each output if Repeats().
 template <class Body>
 concept OfOutputs = LoadsAhead<Body> && requires(const Body& body) {
   body.Of(0, 0);
@@ -56,7 +56,7 @@ struct MapArgs {
   Body body;
   int64_t n = 0;
   bool repeats = false;  // with OfColumns: all elements of a thread are in one column
-  // The work of one thread.
+  // The work of a thread.
   PARACORD_HD void Own(int64_t i, int64_t step) const {
     if (i >= n) return;
     if constexpr (OfColumns<Body>) {
@@ -87,16 +87,15 @@ struct MapArgs {
 };
 
 // A body has a type Value and Start(i), Add(i, k, value), Merge(value, other), Finish(i, value).
-// With kMaps it also has Map(i, k, value), which is called for every element after the reduction of
-// its output.
+// With kMaps also Map(i, k, value), called for every element after the reduction of its output.
 template <class Body>
 struct ReduceArgs {
   using Value = typename Body::Value;
   Body body;
   int64_t outputs = 0, count = 0;
-  int bits = 0;         // a block has 2^bits outputs, so that shifts replace divisions
+  int bits = 0;         // a block has 2^bits outputs: shifts replace divisions
   bool across = false;  // neighbouring threads take neighbouring outputs, not elements
-  int parts = 1;        // of the elements; if above 1 each part writes partial[part * outputs + i]
+  int parts = 1;        // if above 1, part p writes partial[p * outputs + i]
   Ptr<Value> partial = nullptr;
 
   PARACORD_HD int width() const { return 1 << bits; }
@@ -114,7 +113,7 @@ struct ReduceArgs {
   PARACORD_HD int64_t Begin(int part) const {
     return parts == 1 ? count * part : count * part / parts;
   }
-  // The sum over the elements of one thread.
+  // The sum over a thread's elements.
   PARACORD_HD Value Own(int64_t i, int lane, int part) const {
     Value value = body.Start(i);
     const int64_t end = Begin(part + 1), begin = Begin(part) + lane;
@@ -180,7 +179,7 @@ struct JoinParts {
   PARACORD_HD void Finish(int64_t i, const Value& value) const { body.Finish(i, value); }
 };
 
-// The kernels of a body, as Runtime::Launch takes them.
+// The kernels of a body, for Runtime::Launch.
 template <class Body>
 const void* MapKernel();
 template <class Body>

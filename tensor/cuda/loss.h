@@ -43,7 +43,7 @@ PARACORD_HD inline bool OfClasses(LossKind kind) {
          kind == LossKind::kCategoricalCrossentropy;
 }
 
-// Computes 1 if all targets of a hinge are 0 or 1, which then stand for -1 and 1.
+// Computes 1 if all targets of a hinge are 0 or 1, and hence stand for -1 and 1.
 struct BinaryTargetsBody {
   using Value = int;
   static constexpr bool kMaps = false;
@@ -69,7 +69,7 @@ struct LossRows {
     return weights == nullptr ? 1.f : static_cast<float>(weights[r]);
   }
   PARACORD_HD float Output(int64_t r, int64_t c) const { return outputs[r * s.columns + c]; }
-  // The target after smoothing and conversion, as the formulas take it.
+  // The target after smoothing and conversion, for the formulas.
   PARACORD_HD float Target(int64_t r, int64_t c) const {
     if (s.kind == LossKind::kSparseCategoricalCrossentropy) {
       return c == static_cast<int64_t>(static_cast<float>(targets[r])) ? 1.f : 0.f;
@@ -82,14 +82,14 @@ struct LossRows {
     return !(binary == nullptr) && binary[0] != 0 ? 2 * t - 1 : t;
   }
   // The share of class c in a focal loss. `sums` are the sums of the row's probabilities, or the
-  // logarithms of the sums of the exponentials of its logits.
+  // logarithms of the sums of its logits' exponentials.
   PARACORD_HD float Share(int64_t r, int64_t c) const {
     const float y = Output(r, c), sum = sums[r];
     return s.from_logits ? std::exp(y - sum) : y / sum;
   }
 };
 
-// The sums of the rows' probabilities, which are clipped first if targets are class indices.
+// The sums of the rows' probabilities, clipped first for class-index targets.
 struct ProbabilitySumBody {
   using Value = float;
   static constexpr bool kMaps = false;
@@ -122,11 +122,11 @@ struct LogSumBody {
 };
 
 struct LossBody {
-  // A row's sums. Each kind uses a, b and c as the comment at its case says.
+  // A row's sums. Each kind uses a, b and c as explained at its case.
   struct Value {
     ExpSum<double> exp;
     double a = 0, b = 0, c = 0;
-    int64_t ties = 0;  // the number of elements that are equal to the largest
+    int64_t ties = 0;  // the number of elements equal to the largest
   };
   static constexpr bool kMaps = true;
   LossRows rows;
@@ -211,7 +211,7 @@ struct LossBody {
     if (t != 0) v.a -= static_cast<double>(t * std::log(clipped));
     if (share == clipped) v.b += static_cast<double>(-t / clipped * share);
   }
-  // Takes in a value that occurs `ties` times.
+  // Takes in a value with `ties` occurrences.
   PARACORD_HD static void Larger(float value, int64_t ties, Value& v) {
     if (value == v.exp.top) {
       v.ties += ties;
@@ -243,7 +243,7 @@ struct LossBody {
         return v.a / static_cast<double>(rows.s.columns);
     }
   }
-  // The gradient of a row's loss by one output.
+  // The gradient of a row's loss by an output.
   PARACORD_HD float Slope(int64_t r, int64_t c, const Value& v) const {
     const float y = rows.Output(r, c), t = rows.Target(r, c);
     switch (rows.s.kind) {

@@ -1,5 +1,5 @@
-// Products by cuBLASLt. Row-major c (m, n) = a b is, in the same memory, column-major c^T (n, m) =
-// b^T a^T: the operands change places, and each stays transposed or not.
+// Products by cuBLASLt. Row-major c (m, n) = a b is, in memory, column-major c^T (n, m) = b^T a^T:
+// the operands change places, and each stays transposed or not.
 #include <algorithm>
 
 #include "tensor/cuda/engine.h"
@@ -8,7 +8,7 @@
 namespace paracord::cuda {
 namespace {
 
-// Some kernels have the batch in a dimension of the grid that ends here.
+// Some kernels have the batch in a grid dimension of this size.
 constexpr int64_t kBatchMax = 65535;
 
 class CublasMatmul : public Matmul {
@@ -51,8 +51,8 @@ class CublasMatmul : public Matmul {
   }
 
  private:
-  // Rounds the operands of the call to 16 bits. Returns false if that does not pay. (k cancels out
-  // of the comparison.)
+  // Rounds the operands of the call to 16 bits. Returns false if rounding does not pay. (k cancels
+  // out of the comparison.)
   bool Round(ConstTensor a, ConstTensor b, GemmCall& call) {
     const bool given = takes_bfloat16() && (a.bfloat16 != nullptr || b.bfloat16 != nullptr);
     if (!given && !shorts_.AreWorth(s_.m * s_.n, s_.m + s_.n)) return false;

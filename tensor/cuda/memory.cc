@@ -10,9 +10,9 @@
 namespace paracord::cuda {
 namespace {
 
-constexpr size_t kAlignment = 256;  // as cudaMalloc aligns
+constexpr size_t kAlignment = 256;  // the alignment of cudaMalloc
 
-// The addresses of planned places, which belong to nobody.
+// The addresses of planned places, never accessed.
 char* Nowhere(size_t at) {
   return reinterpret_cast<char*>((uintptr_t{1} << 44) + at);  // NOLINT: never followed
 }

@@ -1,8 +1,8 @@
-// Allocates the device's memory. While a plan is made nothing is taken from the device: allocations
-// only get places in an address range that nobody may access. The plan's end takes as much memory
-// as the places needed at their peak, in one arena, and later allocations get places in it. What
-// has no room there, or was allocated without a plan, is taken from the device separately. Owned by
-// the engine; one thread.
+// Allocates the device's memory. Planning takes nothing from the device: allocations only get
+// places in an address range that nobody may access. The end of the plan takes the peak of these
+// places from the device, as an arena, and later allocations get places in the arena. An allocation
+// without room in the arena, or without a plan, is taken from the device separately. Owned by the
+// engine; one thread.
 #pragma once
 
 #include <cstddef>
@@ -19,15 +19,15 @@ namespace paracord::cuda {
 class Places {
  public:
   size_t Take(size_t bytes);
-  // Frees a place; false if it was not allocated.
+  // Frees a place; false if not allocated.
   bool Give(size_t at) { return used_.erase(at) == 1; }
-  size_t end() const { return end_; }  // the end of the last place there ever was
+  size_t end() const { return end_; }  // the highest end of any place so far
   bool empty() const { return used_.empty(); }
   // The place that Take would choose.
   size_t Find(size_t bytes) const;
 
  private:
-  std::map<size_t, size_t> used_;  // bytes, by where they begin
+  std::map<size_t, size_t> used_;  // sizes, keyed by begin
   size_t end_ = 0;
 };
 
@@ -53,7 +53,7 @@ class DeviceMemory {
   bool planning() const { return planning_; }
   // The bytes planned so far.
   size_t planned() const { return places_.end(); }
-  // The bytes that an allocation occupies in the arena.
+  // The bytes of an allocation in the arena.
   size_t Padded(size_t bytes) const;
 
  private:

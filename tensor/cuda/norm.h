@@ -1,5 +1,5 @@
-// Kernel bodies of normalisation. A group is the set of elements with one mean: a column over its
-// rows, or a row over its columns.
+// Kernel bodies of normalisation. A group is a set of elements with a common mean: a column over
+// its rows, or a row over its columns.
 #pragma once
 
 #include <cmath>
@@ -33,7 +33,7 @@ struct MomentsBody {
   }
   PARACORD_HD void Merge(Value& v, const Value& other) const {
     const float n = v.n + other.n, apart = s.centred ? other.mean - v.mean : 0.f;
-    // Branch-free, so that several loads are in flight.
+    // Branch-free, to keep several loads in flight.
     const float share = other.n == 0 ? 0.f : other.n / n;
     v.mean += apart * share;
     v.squares += other.squares + apart * apart * (v.n * share);
@@ -49,12 +49,12 @@ PARACORD_HD inline float Factor(float variance, float epsilon) {
   return 1.f / std::sqrt(variance + epsilon);
 }
 
-// The numbers that all elements of a column, or of a row and column, have in common.
+// The numbers common to all elements of a column, or of a row and column.
 struct NormColumn {
   float mean, factor, scale, offset;
   PARACORD_HD float Normal(float x) const { return (x - mean) * factor; }
   PARACORD_HD float Value(float x) const { return Normal(x) * scale + offset; }
-  // The gradient before the ReLU, from the gradient after it.
+  // The gradient before the ReLU, from the gradient after the ReLU.
   PARACORD_HD float Before(float relu, float x, float dy) const {
     const float v = relu == 0 ? 0.f : Value(x);
     return relu == 0 || (v > 0 && v < relu) ? dy : 0.f;
@@ -161,7 +161,7 @@ struct NormColumnBackwardBody {
   PARACORD_HD void Store(int64_t i, float v) const { dx.Store(i, v); }
 };
 
-// Computes dx by row: the row's sums first, then its elements.
+// Computes dx by row: first the row's sums, then its elements.
 struct NormRowBackwardBody {
   using Value = SumAndDot;
   static constexpr bool kMaps = true;

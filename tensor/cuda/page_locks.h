@@ -1,6 +1,6 @@
-// The process-wide count of who has page-locked which host memory. The GPUs of a group copy the
-// same parameters, so several runtimes may lock the same memory: the first one locks it, and it
-// stays locked until the last one unlocks it, because its copies may be in flight. Thread-safe.
+// The process-wide count of page locks on host memory. The GPUs of a group copy the same
+// parameters, and several runtimes may lock the same memory: the first locks the pages, and the
+// last unlock frees them, because other runtimes' copies may be in flight. Thread-safe.
 #pragma once
 
 #include <map>
@@ -14,7 +14,7 @@ namespace paracord::cuda {
 
 class PageLocks {
  public:
-  // Calls lock(), which page-locks the memory and returns a status, unless it is locked already.
+  // Calls lock(), which page-locks the memory and returns a status, unless already locked.
   template <class Do>
   absl::Status Lock(const void* memory, size_t bytes, const Do& lock) {
     const MutexLock guard(mu_);
@@ -27,7 +27,7 @@ class PageLocks {
     locked_[memory] = {bytes, 1};
     return absl::OkStatus();
   }
-  // Undoes one Lock that returned OK. The last one calls unlock().
+  // Undoes a Lock that returned OK. The last Unlock calls unlock().
   template <class Do>
   absl::Status Unlock(const void* memory, const Do& unlock) {
     const MutexLock guard(mu_);

@@ -29,7 +29,7 @@ int DeviceCount(char* why, size_t why_size) {
   return -1;
 }
 
-// Reads an environment variable that turns something off.
+// Reads an environment variable that turns a feature off.
 bool Wanted(const char* setting) {
   const char* const value = std::getenv(setting);
   return value == nullptr || std::string_view(value) != "off";

@@ -1,6 +1,6 @@
 // Pointers to device memory inside kernel bodies. On a GPU a Ptr is a plain pointer. In
-// tests/cuda_host (PARACORD_CUDA_HOST) it checks every access: it must lie in a live allocation,
-// and memory that was never written must not be read.
+// tests/cuda_host (PARACORD_CUDA_HOST) a Ptr checks every access: it must be inside a live
+// allocation, and a read needs an earlier write.
 #pragma once
 
 #include <bit>
@@ -80,12 +80,11 @@ class Ptr {
 using In = Ptr<const float>;
 using Out = Ptr<float>;
 
-// The bits of a number as loaded. They are converted only when they are used, so that a thread has
-// several loads in flight whatever the type.
+// The raw bits of a loaded number. Conversion waits until use, to keep several loads in flight per
+// thread for any type.
 using Bits = uint32_t;
 
-// Numbers that are float32 or bfloat16. The type is the same for a whole launch, so that one kernel
-// serves both.
+// Numbers of either float32 or bfloat16, uniform in a launch: a single kernel serves both types.
 template <class Float, class Short>
 struct AnyOf {
   PARACORD_HD Bits Load(int64_t i) const {
@@ -103,7 +102,7 @@ struct AnyIn : AnyOf<const float, const uint16_t> {
   AnyIn(const ConstTensor& x) : AnyOf{x.float32, x.bfloat16} {}
   PARACORD_HD float operator[](int64_t i) const { return Of(Load(i)); }
 };
-// Numbers that are read and written.
+// Numbers for reading and writing.
 struct AnyOut : AnyOf<float, uint16_t> {
   AnyOut(float* numbers = nullptr) : AnyOf{numbers, nullptr} {}  // NOLINT: implicit, like a float*
   AnyOut(const Tensor& y) : AnyOf{y.float32, y.bfloat16} {}      // NOLINT: implicit, like a Tensor

@@ -27,7 +27,7 @@ class OwnPool2D : public Pool2D {
   int* taps() const { return reinterpret_cast<int*>(memory_.get()); }
   Engine& engine_;
   const PoolShape s_;
-  const DeviceArray memory_;  // one int for each output
+  const DeviceArray memory_;  // an int for each output
 };
 
 }  // namespace

@@ -15,15 +15,15 @@
 namespace paracord::cuda {
 namespace {
 
-constexpr size_t kGraphsMax = 8;  // for several batch sizes, and buffers that alternate
+constexpr size_t kGraphsMax = 8;  // for several batch sizes, and alternating buffers
 // Making a graph costs more than a few launches save. If kWastedMax graphs in a row were evicted
 // before kWorthLaunches launches, steps vary too much for graphs.
 constexpr uint64_t kWorthLaunches = 8;
 constexpr int kWastedMax = 32;
-constexpr size_t kSeenMax = 16;  // steps remembered until they come again
+constexpr size_t kSeenMax = 16;  // steps remembered until they repeat
 constexpr size_t kCallsMin = 8;  // shorter steps are not worth a graph
 constexpr size_t kCallsMax = 1 << 16;
-// A step that copies more is dominated by its copies, which had better begin at once.
+// Copies dominate a step with more bytes, and had better begin at once.
 constexpr size_t kCopiedMax = 16 << 20;
 
 // The bytes of a call's arguments, for comparing calls.
@@ -98,7 +98,7 @@ class Replay : public Runtime {
     return event;
   }
   absl::Status DestroyEvent(Event event) override {
-    if (host_events_.erase(event) == 1) RETURN_IF_ERROR(DropAll());  // the graphs record it
+    if (host_events_.erase(event) == 1) RETURN_IF_ERROR(DropAll());  // the graphs record the event
     timed_.erase(event);
     return runtime_->DestroyEvent(event);
   }
@@ -188,9 +188,8 @@ class Replay : public Runtime {
     return runtime_->AwaitEvent(event);
   }
 
-  // Called first by every call, also those of convolutions; `may` says that the call can be part of
-  // a graph. Returns true if this step cannot become or be a graph: the caller then makes the call
-  // itself.
+  // Called first by every call, also of convolutions; `may`: the call can be part of a graph.
+  // Returns true if the step cannot become or be a graph: the caller then makes the call itself.
   bool Passes(Stream stream, bool may);
   // Records the call, or compares it with graphs; used when Passes returned false.
   absl::Status Ask(Key key, Stream stream, std::function<absl::Status(Runtime&)> ask);
@@ -216,21 +215,21 @@ class Replay : public Runtime {
   std::vector<Call> calls_;
   std::set<Event> recorded_;
   size_t copied_ = 0;
-  bool waits_ = false;              // no call was made yet: the step may be one of `candidates_`
+  bool waits_ = false;              // no call yet: the step may match `candidates_`
   bool may_ = true;                 // the step can be captured
-  std::vector<size_t> candidates_;  // graphs that begin like the step
+  std::vector<size_t> candidates_;  // graphs with the step's beginning
 
   std::vector<Graph> graphs_;
   std::vector<size_t> seen_;   // hashes of steps seen once, the latest last
   std::vector<size_t> never_;  // hashes of steps whose capture failed
   uint64_t uses_ = 0;
   int wasted_ = 0;         // graphs evicted in a row before they paid
-  std::set<Stream> busy_;  // streams with work that was not waited for
+  std::set<Stream> busy_;  // streams with pending work
   bool launched_ = false;  // a graph, with the work of all streams, was not waited for
   bool complained_ = false;
 };
 
-// `serial` tells convolutions apart that are made at the same address one after another.
+// `serial` distinguishes convolutions made at one address after another.
 class ReplayConvolution : public Convolution {
  public:
   ReplayConvolution(Replay& replay, std::unique_ptr<Convolution> convolution, uint64_t serial)
@@ -268,8 +267,8 @@ class ReplayConvolution : public Convolution {
   }
 
   Replay& replay_;
-  // Shared with recorded calls, which live until their step ends; a kernel may be destroyed before
-  // that.
+  // Shared with recorded calls, which live until their step ends; a kernel may be destroyed
+  // earlier.
   const std::shared_ptr<Convolution> convolution_;
   const uint64_t serial_;
 };
@@ -319,7 +318,7 @@ absl::Status Replay::Ask(Key key, Stream stream, std::function<absl::Status(Runt
   return DoAll();
 }
 
-// Makes the calls that were only compared so far.
+// Makes the calls only compared so far.
 absl::Status Replay::DoAll() {
   waits_ = false;
   for (const Call& call : calls_) {
@@ -383,7 +382,7 @@ void Replay::Drop(size_t graph) {
   graphs_.erase(graphs_.begin() + static_cast<std::ptrdiff_t>(graph));
 }
 
-// Drops all graphs because memory that they may use goes away. This is rare.
+// Drops all graphs, because memory used by them may go away. Rare.
 absl::Status Replay::DropAll() {
   if (waits_) RETURN_IF_ERROR(DoAll());
   while (!graphs_.empty()) Drop(graphs_.size() - 1);
@@ -397,7 +396,7 @@ void Replay::Complain(const absl::Status& why) {
                         std::string(why.message()));
 }
 
-// Remembers a step that was made call by call. The second time it is captured.
+// Remembers a step made call by call. The second occurrence is captured.
 void Replay::Remember() {
   std::string all;
   for (const Call& call : calls_) all += call.key;
@@ -433,8 +432,8 @@ void Replay::Remember() {
   made.last_used = ++uses_;
 }
 
-// Issues the calls again under capture, so that they are recorded instead of run. The other streams
-// fork from the main stream at the begin and join it at the end.
+// Issues the calls again under capture, to record instead of running them. The other streams fork
+// from the main stream at the beginning and join it at the end.
 absl::StatusOr<StepGraph> Replay::Capture() {
   if (fork_ == nullptr) {
     ASSIGN_OR_RETURN(fork_, runtime_->CreateEvent());

@@ -1,7 +1,6 @@
-// The one interface through which CUDA is used: the CUDA runtime, cuBLAS, cuDNN, NCCL.
-// ToolkitRuntime makes the real calls; tests/cuda_host implements it on the processor, so that the
-// same engine runs and is checked without a GPU. Arguments are as those libraries document theirs.
-// Used by one thread at a time.
+// The only interface to CUDA: the CUDA runtime, cuBLAS, cuDNN, NCCL. ToolkitRuntime makes the real
+// calls; tests/cuda_host implements the interface on the processor, to run and check the engine
+// without a GPU. Arguments are as documented in those libraries. Used by one thread at a time.
 #pragma once
 
 #include <cstddef>
@@ -23,12 +22,12 @@ using StepGraph = void*;
 // The device's memory, in bytes.
 struct MemoryInfo {
   size_t free = 0, total = 0;
-  size_t code = 0;  // reserved for kernels that are loaded when they are first needed
+  size_t code = 0;  // reserved for kernels loaded on first use
 };
 
 enum class CopyKind { kToDevice, kToHost };
 
-// A kernel launch. `kernel` takes one argument by value, whose bytes are `args`.
+// A kernel launch. `kernel` takes an argument by value, the bytes of `args`.
 struct KernelLaunch {
   const char* name = "";
   const void* kernel = nullptr;
@@ -37,7 +36,7 @@ struct KernelLaunch {
   uint32_t blocks_x = 1, blocks_y = 1, threads = 1;
 };
 
-// The size of one element of an operand.
+// The size of an operand's element.
 inline int64_t OperandBytes(Operands operands) {
   return operands == Operands::kBfloat16 || operands == Operands::kFloat16 ? 2 : 4;
 }
@@ -66,22 +65,22 @@ struct GemmCall {
 // also in the filter (out, height, width, in / groups). Padding may differ between both ends.
 struct ConvCall {
   ConvShape shape;
-  // kFloat32 allows FMA only; kTf32 allows tensor cores too. In 16 bits tensor cores must multiply,
-  // and x, w, y and their gradients have that type. Bias and ReLU are fused only where
-  // shape.y_bfloat16 is set, and the bias is then bfloat16, too.
+  // kFloat32 allows FMA only; kTf32 allows tensor cores, too. In 16 bits tensor cores must
+  // multiply, and x, w, y and their gradients have 16 bits. Bias and ReLU are fused only with
+  // shape.y_bfloat16, and the bias is then bfloat16.
   Operands operands = Operands::kFloat32;
-  size_t workspace_max = 0;  // bytes that an engine may ask for
+  size_t workspace_max = 0;  // limit for an engine
 };
 
-// The directions of a convolution that cuDNN has engines for.
+// The directions of a convolution with a cuDNN engine.
 struct Directions {
   bool forward = true, data = true, filter = true;
   bool finishes = true;  // the forward engine fuses the shape's bias and ReLU
 };
 
-// A convolution with its chosen engines. Calls are asynchronous on the stream; the caller asks only
-// for what can() allows. UNIMPLEMENTED means that the engine refused when it was run and that
-// nothing was computed. Tensors begin at multiples of 16 bytes.
+// A convolution with its chosen engines. Calls are asynchronous on the stream; the caller may use
+// only directions allowed by can(). UNIMPLEMENTED: the engine refused at run time, and nothing was
+// computed. Tensors begin at multiples of 16 bytes.
 class Convolution {
  public:
   virtual ~Convolution() = default;
@@ -101,30 +100,28 @@ class Runtime {
 
   // True if tensor cores multiply bfloat16 and TF32, from compute capability 8.0 on.
   virtual bool has_bfloat16() const = 0;
-  // Makes this runtime's device the current one of the calling thread.
+  // Makes the runtime's device the calling thread's current device.
   virtual absl::Status UseDevice() = 0;
-  // Allocates device memory. RESOURCE_EXHAUSTED means that the device has no more; its message has
+  // Allocates device memory. RESOURCE_EXHAUSTED: the device has too little left; the message has
   // the sizes.
   virtual absl::StatusOr<void*> Malloc(size_t bytes) = 0;
   virtual absl::Status Free(void* memory) = 0;
   virtual absl::StatusOr<MemoryInfo> GetMemoryInfo() = 0;
-  // Hooks for a runtime that checks memory accesses. Part says that an allocation is used in parts
-  // from now on, Use that these bytes of it are a part with undefined contents, Unuse that they are
-  // no part any more. Parts must be gap_bytes() apart.
+  // Hooks for a runtime that checks memory accesses. Part: the allocation is used in parts from now
+  // on. Use: these bytes become a part with undefined contents. Unuse: the part ends. Parts must be
+  // gap_bytes() apart.
   virtual void Part(void* /*allocation*/) {}
   virtual void Use(void* /*part*/, size_t /*bytes*/) {}
   virtual void Unuse(void* /*part*/) {}
   virtual size_t gap_bytes() const { return 0; }
   // Copies between the host and the device. With page-locked host memory the copy is asynchronous,
-  // and the memory must stay unchanged until the stream is done. Other memory may change as soon as
-  // a copy to the device returns, but must stay until the stream is done when it is the
-  // destination.
+  // and the memory must stay unchanged until the stream is done. Pageable memory may change as soon
+  // as a copy to the device returns; as a destination it must stay until the stream is done.
   virtual absl::Status Copy(CopyKind kind, const void* from, void* to, size_t bytes,
                             Stream stream) = 0;
-  // Page-locked host memory: AllocateHost makes some, PageLockHost locks memory that exists,
-  // whose pages must hold nothing else. Several runtimes may lock the same memory; it stays locked
-  // until all have unlocked it (page_locks.h). ALREADY_EXISTS means that someone else has locked
-  // it.
+  // Page-locked host memory: AllocateHost allocates, PageLockHost locks existing memory, whose
+  // pages must hold nothing else. Several runtimes may lock the same memory; the last unlock frees
+  // the pages (page_locks.h). ALREADY_EXISTS: code outside the runtimes has locked the memory.
   virtual absl::StatusOr<void*> AllocateHost(size_t bytes) = 0;
   virtual absl::Status FreeHost(void* memory) = 0;
   virtual absl::Status PageLockHost(const void* memory, size_t bytes) = 0;
@@ -139,29 +136,28 @@ class Runtime {
   virtual absl::StatusOr<float> ElapsedMs(Event from, Event to) = 0;
   virtual absl::Status DestroyEvent(Event event) = 0;
   // Creates an event for AwaitEvent. If its record is captured, every launch of the graph records
-  // it; the graph must be destroyed before the event.
+  // the event; destroy the graph before the event.
   virtual absl::StatusOr<Event> CreateHostEvent() = 0;
   // Blocks the thread, without spinning, until the stream has reached the event's last record.
   virtual absl::Status AwaitEvent(Event event) = 0;
   virtual absl::Status Record(Event event, Stream stream) = 0;
   virtual absl::Status Wait(Stream stream, Event event) = 0;
-  // Between BeginCapture and EndCapture, the work of the stream, and of streams that wait for its
+  // Between BeginCapture and EndCapture, the work of the stream, and of streams waiting for its
   // events, is recorded in a graph instead of run; at the end the stream must have waited for all
   // of them. Copies must use page-locked memory, and streams may only wait for events of the
   // capture. EndCapture is called even after an error.
   virtual absl::Status BeginCapture(Stream stream) = 0;
   virtual absl::StatusOr<StepGraph> EndCapture(Stream stream) = 0;
-  // Runs the whole graph, with the arguments that were captured, in the stream's order.
+  // Runs the whole graph, with the captured arguments, in the stream's order.
   virtual absl::Status LaunchGraph(StepGraph graph, Stream stream) = 0;
   virtual absl::Status DestroyGraph(StepGraph graph) = 0;
   virtual absl::Status Launch(const KernelLaunch& launch, Stream stream) = 0;
   virtual absl::Status Gemm(const GemmCall& call, Stream stream) = 0;
-  // UNIMPLEMENTED means that cuDNN has no engine for it in any direction.
+  // UNIMPLEMENTED: cuDNN has no engine in any direction.
   virtual absl::StatusOr<std::unique_ptr<Convolution>> MakeConvolution(const ConvCall& call) = 0;
   // On a device of a group: calls ncclAllReduce on each array, in place, within one ncclGroup.
   virtual absl::Status AllReduce(std::span<const DeviceFloats> arrays, Stream stream) = 0;
-  // Calls ncclCommAbort. It may be called from any thread; all-reduces in flight and later ones
-  // fail with DATA_LOSS.
+  // Calls ncclCommAbort, from any thread; all-reduces in flight and later ones fail with DATA_LOSS.
   virtual void AbortGroup() = 0;
 };
 

@@ -7,15 +7,15 @@
 namespace paracord::cuda {
 namespace {
 
-// Tensor cores multiply twice as fast in 16 bits, but the operands are read (for float16 twice) and
-// written to round them. That pays from so many multiplications for each number on; GPUs without
-// TF32 are far slower otherwise, so that it pays much earlier.
+// Tensor cores multiply twice as fast in 16 bits, but rounding reads the operands (for float16
+// twice) and writes them. Rounding pays from this many multiplications per number on; GPUs without
+// TF32 are far slower otherwise, and rounding pays much earlier.
 constexpr int64_t kWorthBfloat16 = 512, kWorthFloat16 = 896, kWorthFloat16WithoutTf32 = 160;
 
 }  // namespace
 
 bool ShortOperands::AreWorth(int64_t multiplications, int64_t numbers) const {
-  const bool has_bfloat16 = engine_.runtime().has_bfloat16();  // and so TF32
+  const bool has_bfloat16 = engine_.runtime().has_bfloat16();  // implies TF32
   if (operands_ == Operands::kFloat16) {
     return multiplications >= numbers * (has_bfloat16 ? kWorthFloat16 : kWorthFloat16WithoutTf32);
   }

@@ -1,6 +1,6 @@
 // Rounds the two operands of a product or a convolution to 16 bits for tensor cores: to bfloat16,
-// or to float16 after scaling each operand by the power of two that fits its largest magnitude, so
-// that neither small gradients nor unbounded values leave float16's range.
+// or to float16, each operand scaled by the power of two that fits its largest magnitude. Neither
+// small gradients nor unbounded values then leave float16's range.
 #pragma once
 
 #include "tensor/cuda/engine.h"
@@ -9,16 +9,16 @@ namespace paracord::cuda {
 
 class ShortOperands {
  public:
-  // `headroom` keeps float16 operands that many powers of two below the largest number, so that
-  // sums of their products fit as well.
+  // `headroom` keeps float16 operands this many powers of two below the largest number, to leave
+  // room for sums of products.
   ShortOperands(Engine& engine, Operands operands, int headroom = 0)
       : engine_(engine), operands_(operands), headroom_(headroom) {}
 
-  // True if so many multiplications save more time than rounding so many numbers costs.
+  // True if rounding `numbers` costs less time than 16 bits save in `multiplications`.
   bool AreWorth(int64_t multiplications, int64_t numbers) const;
   // Returns scratch memory for n numbers of operand 0 or 1; null after an error.
   uint16_t* Room(int operand, int64_t n);
-  // Rounds n numbers into that memory and returns it.
+  // Rounds n numbers into the operand's scratch memory and returns it.
   const uint16_t* Round(int operand, int64_t n, const float* x);
   // After both operands are rounded to float16: returns, on the device, the factor that undoes
   // their scales, followed by 0 (cuBLAS' alpha and beta). Null for bfloat16, and after an error.

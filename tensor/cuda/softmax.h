@@ -1,5 +1,5 @@
-// Kernel bodies of softmax: along rows, and over the keys that a mask shows. The formulas are those
-// of tensor/cpu/activation.cc and softmax.cc.
+// Kernel bodies of softmax: along rows, and over visible keys. The formulas are those of
+// tensor/cpu/activation.cc and softmax.cc.
 #pragma once
 
 #include <cmath>
@@ -72,11 +72,11 @@ struct SoftmaxBackwardBody {
   }
 };
 
-// Keras' sparsemax (tensor/cpu/activation.cc) with one thread for each row. There is no memory to
-// sort in, so an element's rank and partial sum are found by looking at all other elements.
+// Keras' sparsemax (tensor/cpu/activation.cc) with a thread for each row. Without memory for
+// sorting, finds an element's rank and partial sum by comparing all other elements.
 struct SparsemaxRank {
   int64_t rank = 0;
-  float sum = 0;  // the sum of the elements up to this one, in falling order
+  float sum = 0;  // sum of the elements down to this rank, in descending order
   PARACORD_HD bool Supports(float x) const {
     return x - (sum - 1) / static_cast<float>(rank + 1) > 0;
   }
@@ -108,7 +108,7 @@ PARACORD_HD inline void SparsemaxRow(int64_t columns, In x, Out y) {
     y[c] = v > 0 ? v : 0.f;
   }
 }
-// dx may be dy, because an element is read before it is written.
+// dx may be dy, because each element is read before being written.
 PARACORD_HD inline void SparsemaxBackwardRow(int64_t columns, In x, In y, In dy, Out dx) {
   int64_t support = 0;
   float sum = 0;
@@ -157,11 +157,11 @@ PARACORD_HD inline ScoreRow ScoreRowOf(const SoftmaxShape& s, int64_t row) {
 
 struct MaskedSoftmaxBody {
   struct Value {
-    ExpSum<float> shown, all;  // `all` serves a row that sees no key and whose scores are lowered
+    ExpSum<float> shown, all;  // `all` serves a row without a visible key and with lowered scores
     int64_t seen = 0;
   };
   static constexpr bool kMaps = true;
-  static constexpr float kMinusMuch = -1e9f;  // the number that Keras 2 adds to a hidden score
+  static constexpr float kMinusMuch = -1e9f;  // added by Keras 2 to a hidden score
   SoftmaxShape s;
   In mask, x;
   Out y;
@@ -197,8 +197,8 @@ struct MaskedSoftmaxBody {
   }
 };
 
-// dx = scale y (dy - sum(dy y)). A row that sees no key has no gradient, unless its scores were
-// lowered.
+// dx = scale y (dy - sum(dy y)). A row without a visible key has no gradient, unless its scores
+// were lowered.
 struct MaskedSoftmaxBackwardBody {
   struct Value {
     float dot = 0;

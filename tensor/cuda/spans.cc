@@ -7,7 +7,7 @@
 namespace paracord::cuda {
 namespace {
 
-constexpr size_t kSpansMax = 4096;  // spans of one step
+constexpr size_t kSpansMax = 4096;  // spans of a step
 
 int64_t NowUs() {
   timespec now{};
@@ -34,7 +34,7 @@ size_t Spans::NewEvent(Stream stream) {
 
 void Spans::Begin(const char* name, int lane, Stream stream) {
   if (!on_ || failed_ || spans_.size() >= kSpansMax) return;
-  if (used_ == 0) {  // the device is idle, so that the event is recorded at once
+  if (used_ == 0) {  // the idle device records the event at once
     base_us_ = NowUs();
     NewEvent(stream);
   }

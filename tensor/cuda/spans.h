@@ -1,5 +1,5 @@
-// Records when the device did what, by timed events on its streams, for a trace; off by default.
-// Owned by the engine; one thread.
+// Records the times of the device's work, by timed events on its streams, for a trace; off by
+// default. Owned by the engine; one thread.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +16,9 @@ class Spans {
   ~Spans();
 
   bool on() const { return on_; }
-  // Begins a span. The first one of a step relates the device's clock to the host's.
+  // Begins a span. A step's first span relates the device's clock to the host's.
   void Begin(const char* name, int lane, Stream stream);
-  // Ends the span that began last in the lane.
+  // Ends the lane's last span.
   void End(int lane, Stream stream);
   // Returns the spans of a step; the streams must be idle. Errors of events only lose the spans.
   std::vector<DeviceSpan> Take(bool on);

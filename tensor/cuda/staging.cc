@@ -49,7 +49,7 @@ void* Staging::Take(size_t bytes) {
 }
 
 void Staging::Reset() {
-  if (chunks_.size() > 1) {  // one chunk from now on
+  if (chunks_.size() > 1) {  // a single chunk from now on
     size_t used = 0;
     for (const Chunk& chunk : chunks_) used += chunk.used;
     wanted_ = used;
@@ -61,8 +61,8 @@ void Staging::Reset() {
 void Staging::PageLock(const void* memory, size_t bytes) {
   const auto* const begin = static_cast<const char*>(memory);
   if (const auto found = ranges_.find(begin); found != ranges_.end()) return;
-  // Whole pages are page-locked. Memory that shares a page would be page-locked in part, and copies
-  // of it would fail.
+  // Locks whole pages only: memory on a shared page would be page-locked in part, and copies would
+  // fail.
   static const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   if (reinterpret_cast<uintptr_t>(memory) % page != 0) {
     ranges_[begin] = {bytes, false, false};

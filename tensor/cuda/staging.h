@@ -1,6 +1,6 @@
-// Page-locked host memory, which the GPU copies by itself (DMA): staging buffers for copies of
-// pageable memory, and memory that its owner has locked. Steps of equal sizes get the same buffers
-// at the same addresses. Owned by the engine; one thread.
+// Page-locked host memory, copied by the GPU itself (DMA): staging buffers for copies of pageable
+// memory, and memory locked by its owner. Steps of equal sizes get equal buffers at equal
+// addresses. Owned by the engine; one thread.
 #pragma once
 
 #include <cstddef>
@@ -18,13 +18,13 @@ class Staging {
   ~Staging();
 
   // Returns a staging buffer, valid until Reset, or null if page-locked memory is used up; copies
-  // then go without one.
+  // then go without staging.
   void* Take(size_t bytes);
   // Takes all buffers back; no copy may be in flight.
   void Reset();
 
-  // Locks memory that stays mapped as long as this object lives, if it begins at a page; its pages
-  // hold nothing else. Memory that cannot be locked is remembered too, so that it is tried once.
+  // Locks memory that stays mapped for this object's life, if it begins at a page; its pages hold
+  // nothing else. Memory that cannot be locked is remembered, and tried only once.
   void PageLock(const void* memory, size_t bytes);
   bool IsPageLocked(const void* memory, size_t bytes) const;
 
@@ -35,8 +35,8 @@ class Staging {
   };
   struct Range {
     size_t bytes = 0;
-    bool page_locked = false;  // false: it could not be locked
-    bool ours = false;         // this object unlocks it
+    bool page_locked = false;  // false: locking failed
+    bool ours = false;         // unlocked by this object
   };
   void FreeChunks();
 
@@ -44,7 +44,7 @@ class Staging {
   bool complained_ = false;
   std::vector<Chunk> chunks_;
   size_t all_ = 0;     // bytes of all chunks
-  size_t wanted_ = 0;  // bytes that the step before used
+  size_t wanted_ = 0;  // bytes used by the last step
   std::map<const char*, Range> ranges_;
 };
 

@@ -26,7 +26,7 @@ cudnnDataType_t TypeOf(Operands operands) {
 }
 constexpr int64_t kAlignment = 16;  // bytes
 
-// The tensors of the graphs, by their unique ids.
+// The tensors of the graphs, by unique id.
 enum Tensor : int64_t { kX = 1, kFilter, kBias, kY, kConvolved, kBiased };
 
 // An image in cuDNN's order of axes (batch, channels, height, width); the channels are innermost in
@@ -62,7 +62,7 @@ class ToolkitConvolution : public Convolution {
   }
 
  private:
-  // cuDNN's names for a gradient's operation and its attributes.
+  // cuDNN's names for a gradient's operation and attributes.
   struct Names {
     cudnnBackendDescriptorType_t operation;
     cudnnBackendAttributeName_t convolution, x, w, y, alpha, beta;
@@ -77,7 +77,7 @@ class ToolkitConvolution : public Convolution {
                                        const Descriptor& y) const;
   absl::StatusOr<Descriptor> Pointwise(cudnnPointwiseMode_t mode, const Descriptor& x,
                                        const Descriptor* bias, const Descriptor& y) const;
-  // The forward plan, with bias and ReLU if `finishes` and the call has them.
+  // The forward plan; with `finishes`, including the call's bias and ReLU.
   absl::StatusOr<Plan> ForwardPlan(bool finishes, const PlanLimits& limits) const;
   absl::StatusOr<Plan> BackwardPlan(const Names& names, const PlanLimits& limits) const;
   absl::Status Take(absl::StatusOr<Plan> plan, std::optional<Plan>& to);
@@ -198,7 +198,7 @@ absl::StatusOr<Plan> ToolkitConvolution::BackwardPlan(const Names& names,
   return Plan::Choose(libraries_, device_, std::span(&operation, 1), limits);
 }
 
-// Takes a plan. That there is none (UNIMPLEMENTED) is not an error.
+// Takes a plan. A missing plan (UNIMPLEMENTED) is not an error.
 absl::Status ToolkitConvolution::Take(absl::StatusOr<Plan> plan, std::optional<Plan>& to) {
   if (!plan.ok()) return absl::IsUnimplemented(plan.status()) ? absl::OkStatus() : plan.status();
   workspace_ = std::max(workspace_, plan->workspace_bytes());
@@ -221,7 +221,7 @@ absl::Status ToolkitConvolution::Init(const PlanLimits& limits) {
                              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
                              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
                              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA};
-  // For a ReLU without a bias, cuDNN only has engines that are compiled at run time.
+  // For a ReLU without a bias, cuDNN only has engines compiled at run time.
   const bool asks = (s_.bias || !s_.relu) && (type_ == CUDNN_DATA_FLOAT || s_.y_bfloat16);
   absl::StatusOr<Plan> forward = ForwardPlan(asks, limits);
   finishes_ = forward.ok() && asks;

@@ -1,5 +1,4 @@
-// A convolution by cuDNN: one graph for each direction, with an engine chosen by cuDNN's
-// heuristics.
+// A convolution by cuDNN: a graph for each direction, with an engine chosen by cuDNN's heuristics.
 #pragma once
 
 #include <memory>
@@ -12,9 +11,9 @@
 
 namespace paracord::cuda {
 
-// The device's handle must outlive the convolution and belong to the stream that the calls are
-// given. UNIMPLEMENTED means that no direction has an engine, or none that is deterministic where
-// the options ask for that.
+// The device's handle must outlive the convolution and belong to the stream of the calls.
+// UNIMPLEMENTED: no direction has an engine, or a deterministic engine where the options require
+// one.
 absl::StatusOr<std::unique_ptr<Convolution>> MakeToolkitConvolution(const Libraries& libraries,
                                                                     const PlanDevice& device,
                                                                     const ToolkitOptions& options,

@@ -41,7 +41,7 @@ class Chooser {
   Chooser(const Libraries& libraries, const PlanDevice& device, const PlanLimits& limits)
       : libraries_(libraries), device_(device), limits_(limits) {}
 
-  // Returns nullopt if no engine keeps to the limits; why() then says what there was.
+  // Returns nullopt if no engine keeps to the limits; why() then lists the engines found.
   absl::StatusOr<std::optional<Descriptor>> Among(const Descriptor& graph,
                                                   cudnnBackendHeurMode_t mode) {
     Descriptor heuristics(libraries_, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
@@ -72,7 +72,7 @@ class Chooser {
   const absl::Status& why() const { return why_; }
 
  private:
-  // Returns nullopt, or the error if it is one of the machine.
+  // Returns nullopt, or the error if the machine is at fault.
   absl::StatusOr<std::optional<Descriptor>> Nothing() const {
     if (!why_.ok() && !absl::IsUnimplemented(why_)) return why_;
     return std::nullopt;
@@ -98,7 +98,7 @@ class Chooser {
     const absl::StatusOr<int64_t> behaves = engine.Get(
         CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, std::span<cudnnBackendBehaviorNote_t>(behaviors));
     if (!Goes(noted.status()) || !Goes(behaves.status())) return Nothing();
-    // Engines that are compiled at run time take a second.
+    // Compiling an engine at run time takes a second.
     const auto ends = behaviors.begin() + *behaves;
     const bool compiled =
         std::find(behaviors.begin(), ends, CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION) != ends;

@@ -1,6 +1,6 @@
 // cuDNN's graph API: descriptors with attributes, operations joined to a graph, and the plan of an
-// engine that computes it. Which engines exist depends on the graph and on a GPU's properties only,
-// so that it can be tested without a GPU (tests/cuda_host).
+// engine that computes the graph. The available engines depend only on the graph and a GPU's
+// properties, and can be tested without a GPU (tests/cuda_host).
 // https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html
 #pragma once
 
@@ -48,8 +48,8 @@ constexpr cudnnBackendAttributeType_t TypeOf(const cudnnBackendBehaviorNote_t&) 
   return CUDNN_TYPE_BEHAVIOR_NOTE;
 }
 
-// A cuDNN descriptor: it gets attributes, is finalized, and may then be an attribute of others,
-// which copy it. The first error is kept and makes all later calls do nothing.
+// A cuDNN descriptor: gets attributes, is finalized, and may then become an attribute of other
+// descriptors, which copy it. The first error is kept and turns all later calls into no-ops.
 class Descriptor {
  public:
   Descriptor(const Libraries& libraries, cudnnBackendDescriptorType_t type);
@@ -79,13 +79,13 @@ class Descriptor {
   Descriptor& Set(cudnnBackendAttributeName_t name, std::span<const Descriptor> parts);
   absl::Status Finish();
 
-  // Reads an attribute of several values, as many as exist and fit. With no room, returns their
-  // number.
+  // Reads an attribute of several values, as many as exist and fit. Without room, returns the
+  // number of values.
   template <class T>
   absl::StatusOr<int64_t> Get(cudnnBackendAttributeName_t name, std::span<T> values) const {
     return Get(name, TypeOf(T()), static_cast<int64_t>(values.size()), values.data());
   }
-  // Reads into descriptors that were made for the attribute's type.
+  // Reads into descriptors made for the attribute's type.
   absl::StatusOr<int64_t> Get(cudnnBackendAttributeName_t name, std::span<Descriptor> parts) const;
 
   cudnnBackendDescriptor_t get() const { return descriptor_; }
@@ -101,7 +101,7 @@ class Descriptor {
   absl::Status error_;
 };
 
-// The device that a plan is made for: the one of `handle`, or one known by its `properties` alone.
+// The device of a plan: the device of `handle`, or a device known by its `properties` alone.
 struct PlanDevice {
   cudnnHandle_t handle = nullptr;
   const Descriptor* properties = nullptr;  // CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR
@@ -115,23 +115,23 @@ struct PlanLimits {
 };
 
 struct Bound {
-  int64_t tensor = 0;  // its CUDNN_ATTR_TENSOR_UNIQUE_ID
+  int64_t tensor = 0;  // the tensor's CUDNN_ATTR_TENSOR_UNIQUE_ID
   const void* at = nullptr;
 };
 
 class Plan {
  public:
-  // Chooses the first of cuDNN's proposals that keeps to the limits. UNIMPLEMENTED: there is none.
+  // Chooses the first of cuDNN's proposals that keeps to the limits. UNIMPLEMENTED: none does.
   static absl::StatusOr<Plan> Choose(const Libraries& libraries, const PlanDevice& device,
                                      std::span<const Descriptor> operations,
                                      const PlanLimits& limits);
 
   size_t workspace_bytes() const { return workspace_; }
-  // The engine's number among cuDNN's engines for such a graph. Engine 0 supports most and is
-  // slowest.
+  // The engine's number among cuDNN's engines for the kind of graph. Engine 0 supports most graphs
+  // and is slowest.
   int64_t engine() const { return engine_; }
-  // Runs asynchronously on the handle's stream. UNIMPLEMENTED means that the engine refused and
-  // nothing was computed.
+  // Runs asynchronously on the handle's stream. UNIMPLEMENTED: the engine refused, and nothing was
+  // computed.
   absl::Status Run(cudnnHandle_t handle, std::span<const Bound> tensors, void* workspace) const;
 
  private:

@@ -41,7 +41,7 @@ absl::Status CheckParts(const char* what, void* library, std::span<const char* c
 
 namespace {
 
-// cuDNN ends the process at its first use if one of these files is missing.
+// cuDNN ends the process at its first use if a file is missing.
 constexpr const char* kCudnnParts[] = {
     "libcudnn_graph.so.9",
     "libcudnn_ops.so.9",
@@ -70,7 +70,7 @@ const char* const kCudnn = "libcudnn.so.9";
 
 absl::StatusOr<const Libraries*> OpenLibraries(const std::string& cublas,
                                                const std::string& cudnn) {
-  static Libraries libraries;  // one for the process, as the libraries are
+  static Libraries libraries;  // one per process, like the libraries
   RETURN_IF_ERROR(FindAll(cublas, cudnn, libraries));
   return &libraries;
 }

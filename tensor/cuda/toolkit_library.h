@@ -1,5 +1,5 @@
-// cuBLAS and cuDNN, opened on demand, so that a missing library is an error message and not a
-// plug-in that does not load. They are never closed.
+// cuBLAS and cuDNN, opened on demand: a missing library is an error message instead of a plug-in
+// that does not load. Never closed.
 #pragma once
 
 #include <cublasLt.h>
@@ -11,7 +11,7 @@
 
 #include "absl/status/statusor.h"
 
-// Every function that is called, by library. cuBLAS includes cuBLASLt.
+// Every called function, by library. cuBLAS includes cuBLASLt.
 #define PARACORD_CUBLAS_CALLS(X)                                       \
   X(cublasCreate_v2)                                                   \
   X(cublasDestroy_v2)                                                  \
@@ -51,13 +51,12 @@ struct Libraries {
 #undef PARACORD_POINTER
 };
 
-// Opens both libraries; names are as for dlopen. The error names the library or function that is
-// missing.
+// Opens both libraries; names are as for dlopen. The error names the missing library or function.
 absl::StatusOr<const Libraries*> OpenLibraries(const std::string& cublas, const std::string& cudnn);
 
-// Opens one library. The error says that `what`, or the function, is missing.
+// Opens a library. The error names the missing `what`, or the missing function.
 absl::StatusOr<void*> OpenLibrary(const char* what, const std::string& name);
-// Checks that the files which a library opens by itself exist, beside it or on the loader's path.
+// Checks that the files opened by a library itself exist, beside it or on the loader's path.
 absl::Status CheckParts(const char* what, void* library, std::span<const char* const> parts);
 absl::StatusOr<void*> FindSymbol(void* library, const std::string& file, const char* name);
 template <class Function>

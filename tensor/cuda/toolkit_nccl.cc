@@ -11,9 +11,9 @@ namespace paracord::cuda {
 const char* const kNccl = "libnccl.so.2";
 
 absl::StatusOr<const Nccl*> OpenNccl(const std::string& name) {
-  static Nccl nccl;  // one for the process, as the library is
-  // Makes NCCL set up all connections when a group is made, so that issuing an all-reduce waits for
-  // nobody. NCCL reads it when it is opened.
+  static Nccl nccl;  // one per process, like the library
+  // Makes NCCL set up all connections of a group at once, to let all-reduces be issued without
+  // waiting. Read by NCCL when opened.
   setenv("NCCL_RUNTIME_CONNECT", "0", /*overwrite=*/0);
   ASSIGN_OR_RETURN(void* const library, OpenLibrary("NCCL", name));
 #define PARACORD_FIND(function) \

@@ -1,5 +1,5 @@
 // NCCL, opened only when several GPUs work together. Its stable interface (nccl.h, 2.x) is declared
-// here, so that building needs no NCCL. It is never closed.
+// here: building needs no NCCL. Never closed.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -25,7 +25,7 @@ struct Nccl {
 };
 constexpr int kNcclSuccess = 0, kNcclSum = 0, kNcclFloat32 = 7;
 
-// Opens NCCL; `name` is as for dlopen. The error names the library or function that is missing.
+// Opens NCCL; `name` is as for dlopen. The error names the missing library or function.
 absl::StatusOr<const Nccl*> OpenNccl(const std::string& name);
 absl::Status StatusOf(const Nccl& nccl, const char* call, int result);
 

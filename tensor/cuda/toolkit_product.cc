@@ -24,7 +24,7 @@ cudaDataType_t TypeOf(Operands operands) {
                                           : CUDA_R_32F;
 }
 
-// The alignment in bytes, up to 256, which is as far as algorithms care.
+// The alignment in bytes, capped at 256, beyond which no algorithm cares.
 uint32_t AlignmentOf(const void* at) {
   const auto address = reinterpret_cast<uintptr_t>(at) | 256;
   return static_cast<uint32_t>(address & -address);

@@ -17,7 +17,8 @@ namespace paracord::cuda {
 
 class ToolkitProducts {
  public:
-  // All arguments must outlive this object. The workspace is device memory, used on one stream.
+  // All arguments must outlive this object. The workspace is device memory, used on a single
+  // stream.
   ToolkitProducts(const Libraries& libraries, cublasLtHandle_t handle, void* workspace,
                   size_t workspace_bytes)
       : libraries_(libraries),
@@ -25,8 +26,8 @@ class ToolkitProducts {
         workspace_(workspace),
         workspace_bytes_(workspace_bytes) {}
 
-  // Runs the product asynchronously on the stream. Returns false if cuBLASLt has no algorithm for
-  // it; then nothing was computed. kTf32 is ignored unless `tf32` is set.
+  // Runs the product asynchronously on the stream. Returns false, having computed nothing, if
+  // cuBLASLt has no algorithm. kTf32 is ignored unless `tf32` is set.
   absl::StatusOr<bool> Run(const GemmCall& call, bool tf32, Stream stream);
 
  private:
@@ -48,7 +49,7 @@ class ToolkitProducts {
   const cublasLtHandle_t handle_;
   void* const workspace_;
   const size_t workspace_bytes_;
-  std::map<std::string, Chosen> chosen_;  // the key is everything that the choice depends on
+  std::map<std::string, Chosen> chosen_;  // keyed by everything that determines the choice
   bool said_slow_ = false;
 };
 

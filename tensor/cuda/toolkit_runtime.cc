@@ -24,9 +24,9 @@
 namespace paracord::cuda {
 namespace {
 
-constexpr size_t kCublasWorkspace = 32 << 20;  // what cuBLAS advises for the largest GPUs
+constexpr size_t kCublasWorkspace = 32 << 20;  // cuBLAS' advice for the largest GPUs
 constexpr size_t kCodeBytesMax = 512 << 20;    // cuDNN's, cuBLAS' and our kernels, loaded lazily
-// limit for issuing an all-reduce, which waits for nobody
+// Limit for issuing an all-reduce, which does not block.
 constexpr std::chrono::seconds kAskingMax(2);
 
 #define RETURN_IF_CUDA(name, ...) RETURN_IF_ERROR(StatusOf(#name, name(__VA_ARGS__)))
@@ -50,7 +50,7 @@ class ToolkitRuntime : public Runtime {
   }
   absl::Status Init() {
     RETURN_IF_ERROR(UseDevice());
-    cudaFuncAttributes kernel;  // the plug-in may have no kernels for this GPU
+    cudaFuncAttributes kernel;  // the plug-in may lack kernels for the GPU
     RETURN_IF_CUDA(cudaFuncGetAttributes, &kernel, MapKernel<FillBody>());
     int major = 0;
     RETURN_IF_CUDA(cudaDeviceGetAttribute, &major, cudaDevAttrComputeCapabilityMajor, device_);
@@ -64,7 +64,7 @@ class ToolkitRuntime : public Runtime {
 
   bool has_bfloat16() const override { return has_bfloat16_; }
 
-  // Takes the group's communicator of this device, and destroys it in the end.
+  // Takes the group's communicator of the device, to destroy in the end.
   void JoinGroup(const Nccl& nccl, NcclComm comm) {
     nccl_ = &nccl;
     comm_ = comm;
@@ -226,7 +226,7 @@ class ToolkitRuntime : public Runtime {
   }
 
   absl::Status Gemm(const GemmCall& call, Stream stream) override {
-    // Calls that share the workspace must be issued on one stream.
+    // Calls with a common workspace must be issued on one stream.
     ASSIGN_OR_RETURN(const bool done, products_->Run(call, has_bfloat16_, stream));
     if (done) return absl::OkStatus();
     RETURN_IF_ERROR(UseStream(stream));
@@ -235,7 +235,7 @@ class ToolkitRuntime : public Runtime {
     const cudaDataType_t type = call.operands == Operands::kBfloat16  ? CUDA_R_16BF
                                 : call.operands == Operands::kFloat16 ? CUDA_R_16F
                                                                       : CUDA_R_32F;
-    // TF32 needs the same GPUs as bfloat16
+    // GPUs with bfloat16 also have TF32.
     const bool tf32 = call.operands == Operands::kTf32 && has_bfloat16_;
     const cublasComputeType_t compute = tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
     const bool given = call.factors != nullptr;
@@ -274,9 +274,9 @@ class ToolkitRuntime : public Runtime {
     const absl::Status ended = StatusOf(*nccl_, "ncclGroupEnd", nccl_->ncclGroupEnd());
     return asked.ok() ? ended : asked;
   }
-  // ncclCommAbort frees the communicator, so it waits until no thread is issuing an all-reduce. If
-  // that thread hangs in NCCL, the wait ends after kAskingMax, because only the abort can end such
-  // a hang.
+  // ncclCommAbort frees the communicator: waits until no thread is issuing an all-reduce. If an
+  // issuing thread hangs in NCCL, the wait ends after kAskingMax, because only the abort can end
+  // such a hang.
   void AbortGroup() override {
     aborted_ = true;
     const std::unique_lock lock(comm_mu_, kAskingMax);
@@ -288,8 +288,8 @@ class ToolkitRuntime : public Runtime {
   absl::Status GroupStatus() const {
     return aborted_ ? absl::DataLossError("the group of GPUs was given up") : absl::OkStatus();
   }
-  // Adds bias and ReLU, which cuBLASLt would have fused. The products lie one after another, as all
-  // products with a bias do.
+  // Adds bias and ReLU in place of cuBLASLt's fusion. The products are contiguous, like all
+  // products with a bias.
   absl::Status AddBias(const GemmCall& call, Stream stream) {
     if (call.bias == nullptr && !call.relu) return absl::OkStatus();
     const int64_t n = call.batch * call.m * call.n;
@@ -299,8 +299,8 @@ class ToolkitRuntime : public Runtime {
                    static_cast<uint32_t>(blocks), 1, kThreads},
                   stream);
   }
-  // Gives cuBLAS its workspace, which every change of the stream takes back. cuBLAS would otherwise
-  // allocate memory, which is not allowed while a graph is captured.
+  // Gives cuBLAS its workspace, which every change of the stream takes back. Otherwise cuBLAS would
+  // allocate memory, forbidden while a graph is captured.
   absl::Status UseStream(Stream stream) {
     if (stream == cublas_stream_) return absl::OkStatus();
     RETURN_IF_ERROR(
@@ -331,7 +331,7 @@ class ToolkitRuntime : public Runtime {
   NcclComm comm_ = nullptr;
 };
 
-// Checks the GPU without creating a context, which would take long.
+// Checks the GPU without the slow creation of a context.
 absl::Status CheckArchitecture(int device) {
   int major = 0, minor = 0;
   RETURN_IF_CUDA(cudaDeviceGetAttribute, &major, cudaDevAttrComputeCapabilityMajor, device);
@@ -362,7 +362,7 @@ absl::StatusOr<int> CountDevices() {
   }
   if (error == cudaErrorNoDevice) return absl::FailedPreconditionError("no GPU");
   RETURN_IF_ERROR(StatusOf("cudaGetDeviceCount", error));
-  // A device that is too old is reported when it is used, unless all are too old.
+  // A too old device is reported when used, unless all are too old.
   absl::Status usable = CheckArchitecture(0);
   for (int device = 1; device < count && !usable.ok(); ++device) {
     if (CheckArchitecture(device).ok()) usable = absl::OkStatus();

@@ -11,10 +11,10 @@
 namespace paracord::cuda {
 
 struct ToolkitOptions {
-  bool deterministic = true;  // only algorithms that give the same bits in every run
+  bool deterministic = true;  // only algorithms with equal bits in every run
 };
 
-// Counts the GPUs. The error says what is missing: the driver, a device, cuBLAS or cuDNN.
+// Counts the GPUs. The error names what is missing: the driver, a device, cuBLAS or cuDNN.
 absl::StatusOr<int> CountDevices();
 absl::StatusOr<std::unique_ptr<Runtime>> MakeToolkitRuntime(int device,
                                                             const ToolkitOptions& options);

@@ -63,9 +63,8 @@ inline absl::Status StatusOf(const Libraries& libraries, const char* call, cudnn
                       absl::StrCat(call, ": ", libraries.cudnnGetErrorString(status)));
 }
 
-// True if the error is about this machine (cuDNN can compute nothing here, or memory is short) and
-// not about a convolution or an algorithm that cuDNN does not support. Since cuDNN 9 the last
-// digits tell.
+// True if the error is about the machine (cuDNN can compute nothing here, or memory is short)
+// rather than an unsupported convolution or algorithm. Since cuDNN 9 the last digits tell.
 inline bool IsOfMachine(cudnnStatus_t status) {
   switch (status) {
     case CUDNN_STATUS_SUCCESS:

@@ -1,4 +1,4 @@
-// Operations along a walk. A walk of few axes is one launch.
+// Operations along a walk. A walk of few axes is a single launch.
 #include "tensor/cuda/walk.h"
 
 #include <algorithm>
@@ -19,8 +19,8 @@ int64_t Elements(const Walk& walk) {
   return elements;
 }
 
-// The axes of a walk for which taken(stride of y) is true, ordered by y's strides unless those are
-// 0. Axes that can be walked as one are joined.
+// The axes of a walk for which taken(stride of y) is true, ordered by y's strides unless all are 0.
+// Axes that form a single axis are joined.
 template <class Taken>
 Walk Joined(const Walk& walk, const Taken& taken) {
   std::vector<size_t> axes;
@@ -68,7 +68,7 @@ void Within(const Walk& walk, ConstTensor a, ConstTensor b, Tensor y, const Work
   }
 }
 
-// True if y is a with its last two axes swapped and nothing else. The axes are in y's order.
+// True if y is exactly a with the last two axes swapped. The axes are in y's order.
 bool Transposes(const Axes& y) {
   if (y.count < 2) return false;
   const int last = y.count - 1, before = last - 1;

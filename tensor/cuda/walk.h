@@ -14,9 +14,9 @@ constexpr int kAxesMax = 8;
 
 // A Walk of 1 to kAxesMax axes, as a kernel argument.
 struct Axes {
-  // The number of elements along the outermost axis that one thread handles. They are as far apart
-  // as possible, so that neighbouring threads keep neighbouring elements, and the division of the
-  // index into axes is done once for all of them.
+  // The elements along the outermost axis handled by a thread, as far apart as possible:
+  // neighbouring threads keep neighbouring elements, and the index is divided into axes once for
+  // all of a thread's elements.
   static constexpr int kTogether = 4;
   int count = 1;
   int64_t dims[kAxesMax] = {1}, a[kAxesMax] = {}, b[kAxesMax] = {}, y[kAxesMax] = {};
@@ -43,7 +43,7 @@ struct Axes {
     at.first = static_cast<int64_t>(i);
     return Further(at, at.first);
   }
-  // Uses 32-bit indices where they suffice: their division is several times as fast.
+  // Uses 32-bit indices where sufficient: their division is several times as fast.
   PARACORD_HD At Of(int64_t i) const {
     return total <= 0x7fffffff ? By(static_cast<uint32_t>(i)) : By(static_cast<uint64_t>(i));
   }
@@ -82,8 +82,8 @@ struct CopyWalkBody {
 };
 
 // Transposes matrices: a (rows, columns), one after another, become y (columns, rows). Each 64
-// threads take tiles of 8 x 8 one below the other, so that a warp reads whole sectors of memory and
-// writes half sectors; the index is divided once for all tiles of a thread.
+// threads take vertically adjacent tiles of 8 x 8: a warp reads whole sectors of memory and writes
+// half sectors; the index is divided once for all tiles of a thread.
 struct TransposeBody {
   static constexpr int kTile = 8, kTiles = 4, kRows = kTile * kTiles;
   int64_t rows, columns;
@@ -91,7 +91,7 @@ struct TransposeBody {
   AnyOut y;
   PARACORD_HD int64_t Down() const { return (rows + kRows - 1) / kRows; }
   PARACORD_HD int64_t Across() const { return (columns + kTile - 1) / kTile; }
-  // The number of threads for so many matrices.
+  // The number of threads for `matrices`.
   int64_t Threads(int64_t matrices) const { return matrices * Down() * Across() * kTile * kTile; }
   template <class Index>
   PARACORD_HD void Move(Index i) const {
@@ -116,7 +116,7 @@ struct TransposeBody {
   }
 };
 
-// Sums over the axes along which y has stride 0.
+// Sums over the axes with stride 0 in y.
 struct SumWalkBody {
   using Value = double;
   using Loaded = Bits;
@@ -193,7 +193,7 @@ struct BinaryBody {
   }
 };
 
-// A binary operation on tensors that are contiguous along the walk.
+// A binary operation on tensors contiguous along the walk.
 struct FlatBinaryBody {
   struct Loaded {
     Bits a, b;
@@ -218,8 +218,8 @@ struct GatherBody {
   }
 };
 
-// The scatter sorts places by row, so that sums have a fixed order without atomics. A key is row *
-// count + place, so that all keys differ.
+// The scatter sorts places by row, for a fixed order of sums without atomics. A key is row * count
+// + place: all keys differ.
 struct ScatterKeyBody {
   int64_t count, rows;
   In ids;
@@ -230,7 +230,7 @@ struct ScatterKeyBody {
   }
 };
 
-// Merges sorted runs of `run` keys two by two: each key finds its position in the other run.
+// Merges sorted runs of `run` keys pairwise: each key finds its position in the other run.
 struct MergeRunsBody {
   int64_t count, run;
   Ptr<const int64_t> from;
@@ -256,9 +256,9 @@ struct MergeRunsBody {
   }
 };
 
-// The thread of the first place of each row sums up all places of the row, by halves as Ops says.
-// One row may have most of the places (a padding id), so several elements are loaded before it is
-// known whether they belong to the row.
+// The thread of a row's first place sums all places of the row by halves, see Ops. A single row may
+// have most of the places (a padding id): several elements are loaded before their rows are
+// compared.
 struct ScatterSumBody {
   static constexpr int kPlaces = 16;
   static constexpr int kLevels = 40;

@@ -1,6 +1,6 @@
-// Kernel bodies of windows over images: pooling, and convolutions that cuDNN has no algorithm for.
-// Pooling is ours because cuDNN pads both ends equally and does not specify which of equal maxima
-// gets the gradient.
+// Kernel bodies of windows over images: pooling, and convolutions without an algorithm in cuDNN.
+// Pooling is our own because cuDNN pads both ends equally and does not specify which of equal
+// maxima gets the gradient.
 #pragma once
 
 #include "tensor/cuda/pointer.h"
@@ -23,8 +23,8 @@ PARACORD_HD inline int64_t TapOf(const WindowAxis& axis, int64_t out, int64_t at
   return in >= 0 && in < axis.in ? in : -1;
 }
 
-// The windows that may have pixel `in` under one of their taps. Windows and taps of an axis are
-// counted in ints, which saves registers in the loop over both axes.
+// The windows with a tap over pixel `in`. Windows and taps of an axis are counted in ints, to save
+// registers in the loop over both axes.
 struct Windows {
   int begin, end;
 };
@@ -35,16 +35,16 @@ PARACORD_HD inline Windows WindowsOver(const WindowAxis& axis, int64_t in) {
   return {static_cast<int>(begin), static_cast<int>(end < axis.out ? end : axis.out)};
 }
 
-// The tap of window `out` that lies on `in`, or -1.
+// The tap of window `out` over `in`, or -1.
 PARACORD_HD inline int TapOn(const WindowAxis& axis, int64_t out, int64_t in) {
   const int64_t from = in + axis.pad_before - out * axis.stride;
   const int64_t tap = axis.dilation == 1 ? from : from / axis.dilation;
   return from >= 0 && tap * axis.dilation == from && tap < axis.size ? static_cast<int>(tap) : -1;
 }
 
-// The number of channels of a pixel that one thread handles, if enough neighbours are left: finding
-// the pixel and its windows takes longer than the work on one channel. They lie `apart` from each
-// other, so that neighbouring threads have neighbouring channels.
+// The channels of a pixel handled by a thread, if enough threads are left: finding the pixel and
+// its windows takes longer than a channel's work. The channels are `apart`, to give neighbouring
+// threads neighbouring channels.
 constexpr int kPoolTogether = 4;
 PARACORD_HD inline int PoolTogether(int64_t channels) {
   return channels % kPoolTogether == 0 && channels >= 8 * kPoolTogether ? kPoolTogether : 1;
@@ -54,7 +54,7 @@ struct PoolBody {
   PoolShape s;
   AnyIn x;
   AnyOut y;
-  Ptr<int> taps;  // of a maximum: its tap; of an average: how many taps lie inside the image
+  Ptr<int> taps;  // for a maximum: its tap; for an average: the number of taps inside the image
   int64_t part;   // the length of a partial sum (PoolPart)
   PARACORD_HD void operator()(int64_t i) const {
     const int together = PoolTogether(s.channels);
