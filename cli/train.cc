@@ -8,6 +8,7 @@
 #include <chrono>
 #include <filesystem>
 #include <iostream>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -39,6 +40,7 @@
 #include "config/program_spec.h"
 #include "config/strategy.h"
 #include "coordinator/core/job_state.h"
+#include "coordinator/saved_job.h"
 #include "keras/build.h"
 #include "net/grpc/daemon_process.h"
 #include "net/grpc/network.h"
@@ -120,6 +122,8 @@ absl::StatusOr<std::string> PrepareDir(Files& files, const TrainFlags& flags, Jo
                                           " in ", flags.dir));
   }
   RETURN_IF_ERROR(weights.Place(files, flags.dir, job));
+  const std::optional<SavedJob> before = ReadSavedJob(files, flags.dir);
+  if (before.has_value()) RETURN_IF_ERROR(CheckGoesOn(*before, job, flags.accept_changes));
   if (!resumes) ShowDrawn(files, job, progress);
   RETURN_IF_ERROR(RemoveTraceDirs(files, flags.dir));
   std::string job_json = JobToJson(job);
@@ -398,8 +402,6 @@ int Train(TrainFlags flags) {
   std::vector<std::string> notes;
   const absl::Status fits = CheckBeforeStart(files, flags, *job, notes);
   if (!fits.ok()) return Refuse(flags, fits);
-  if (flags.dir.empty()) flags.dir = "paracord-" + job->name;
-  flags.dir = AbsolutePath(flags.dir);
   const absl::Status usable = CheckDir(flags);
   if (!usable.ok()) return Refuse(flags, usable);
   const absl::Status traceable = CheckTrace(files, flags);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <numeric>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -17,6 +18,7 @@
 #include "config/nodes.h"
 #include "config/partitions.h"
 #include "config/program_spec.h"
+#include "coordinator/saved_job.h"
 #include "data/data_source.h"
 #include "data/file_glob.h"
 #include "keras/build.h"
@@ -111,7 +113,15 @@ absl::StatusOr<JobInCluster> ReadJobOf(Files& files, TrainFlags& flags) {
   ASSIGN_OR_RETURN(const Job job, read(flags.set));
   RETURN_IF_ERROR(CheckStageDevices(job, flags.device));
   if (!flags.ps.has_value()) flags.ps = IsWithoutPs(job.guarantees.strategy) ? 0 : 1;
-  return ReadJobIn(ShapeOf(*flags.ps, flags.workers, flags.device), flags.set, read);
+  if (flags.dir.empty()) flags.dir = "paracord-" + job.name;
+  flags.dir = AbsolutePath(flags.dir);
+  const auto saved = [&]() -> std::optional<Job> {
+    std::optional<SavedJob> before;
+    if (!flags.fresh) before = ReadSavedJob(files, flags.dir);
+    if (!before.has_value()) return std::nullopt;
+    return std::move(before->job);
+  };
+  return ReadJobIn(ShapeOf(*flags.ps, flags.workers, flags.device), flags.set, read, saved);
 }
 
 std::string StartText(const TrainFlags& flags, const JobInCluster& job, const std::string& where) {

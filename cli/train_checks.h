@@ -20,8 +20,9 @@ namespace paracord {
 // Returns the cluster that --ps, --workers and --device of a command ask for.
 ClusterShape ShapeOf(int64_t ps, int64_t workers, const std::string& device);
 
-// Reads the job as it is in the cluster that the flags ask for, and says in them how many ps it
-// has. INVALID_ARGUMENT names the key or the flag.
+// Reads the job as it is in the cluster that the flags ask for, and as the job in DIR goes on. Says
+// in the flags how many ps the cluster has, and the absolute path of DIR. INVALID_ARGUMENT names
+// the key or the flag.
 absl::StatusOr<JobInCluster> ReadJobOf(Files& files, TrainFlags& flags);
 
 // INVALID_ARGUMENT names the key of a job that no holders can train whose processes have this

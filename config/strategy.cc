@@ -124,25 +124,44 @@ StrategyChoice ExplainStrategy(const GuaranteesSpec& guarantees, ClusterShape sh
   return {guarantees.strategy, "the job says so"};
 }
 
+std::vector<std::string> KeptSettingsOf(const GuaranteesSpec& said, const GuaranteesSpec& saved) {
+  if (said.consistency_said || IsSynchronous(said.strategy)) return {};
+  if (!saved.staleness.has_value()) return {"consistency=" + saved.consistency};
+  return {absl::StrCat("consistency={\"staleness\": ", *saved.staleness, "}")};
+}
+
 absl::StatusOr<JobInCluster> ReadJobIn(const ClusterShape& shape,
-                                       std::span<const std::string> settings,
-                                       const ReadJobFn& read) {
+                                       std::span<const std::string> settings, const ReadJobFn& read,
+                                       const SavedJobFn& saved) {
   JobInCluster result;
-  ASSIGN_OR_RETURN(result.job, read(settings));
+  std::vector<std::string> all(settings.begin(), settings.end());
+  // Returns the job as read with more settings, or the error with the reason for these.
+  const auto read_with = [&](std::vector<std::string> more,
+                             const std::string& why) -> absl::StatusOr<Job> {
+    all.insert(all.end(), more.begin(), more.end());
+    absl::StatusOr<Job> job = read(all);
+    if (job.ok()) return job;
+    return absl::Status(job.status().code(),
+                        absl::StrCat(std::string(job.status().message()), " (", why, ")"));
+  };
+  ASSIGN_OR_RETURN(result.job, read(all));
+  const bool open = !result.job.guarantees.consistency_said;
+  const std::optional<Job> before = open && saved != nullptr ? saved() : std::nullopt;
+  if (before.has_value()) {
+    std::vector<std::string> kept = KeptSettingsOf(result.job.guarantees, before->guarantees);
+    if (!kept.empty()) {
+      const std::string why = absl::StrCat("the job in its directory has ", kept.front(),
+                                           ", which goes on where the job file does not say it");
+      ASSIGN_OR_RETURN(result.job, read_with(std::move(kept), why));
+    }
+  }
   ASSIGN_OR_RETURN(result.strategy, ChooseStrategy(result.job.guarantees, shape));
   std::vector<std::string> more = SettingsOf(result.job.guarantees, result.strategy.name);
-  if (more.empty()) {
-    RETURN_IF_ERROR(CheckDevices(result.job.guarantees, shape));
-    return result;
+  if (!more.empty()) {
+    const std::string why =
+        absl::StrCat("strategy is ", result.strategy.name, ", because ", result.strategy.why);
+    ASSIGN_OR_RETURN(result.job, read_with(std::move(more), why));
   }
-  more.insert(more.begin(), settings.begin(), settings.end());
-  absl::StatusOr<Job> chosen = read(more);
-  if (!chosen.ok()) {
-    return absl::Status(chosen.status().code(),
-                        absl::StrCat(std::string(chosen.status().message()), " (strategy is ",
-                                     result.strategy.name, ", because ", result.strategy.why, ")"));
-  }
-  result.job = *std::move(chosen);
   RETURN_IF_ERROR(CheckDevices(result.job.guarantees, shape));
   return result;
 }

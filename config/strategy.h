@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -65,15 +66,23 @@ absl::Status CheckDevices(const GuaranteesSpec& guarantees, const ClusterShape& 
 // the cluster gives where the cluster alone would have led to the same strategy.
 StrategyChoice ExplainStrategy(const GuaranteesSpec& guarantees, ClusterShape shape);
 
+// Returns the settings with which a job that has trained before keeps the `consistency`, and by it
+// the `recovery`, that its directory holds (`saved`). None if `said`, the job as a person gives it,
+// names its `consistency`, or a strategy that is always synchronous.
+std::vector<std::string> KeptSettingsOf(const GuaranteesSpec& said, const GuaranteesSpec& saved);
+
 // Reads a job for a cluster. `read` parses the job with settings (config/job_settings.h). Where the
 // job leaves its strategy to the cluster, `read` is called a second time with the chosen one.
+// `saved` is called where the job leaves its `consistency` open, and returns the job that the
+// directory holds, if any: its `consistency` goes on, whatever the cluster would choose.
 struct JobInCluster {
   Job job;
   StrategyChoice strategy;
 };
 using ReadJobFn = std::function<absl::StatusOr<Job>(std::span<const std::string> settings)>;
+using SavedJobFn = std::function<std::optional<Job>()>;
 absl::StatusOr<JobInCluster> ReadJobIn(const ClusterShape& shape,
-                                       std::span<const std::string> settings,
-                                       const ReadJobFn& read);
+                                       std::span<const std::string> settings, const ReadJobFn& read,
+                                       const SavedJobFn& saved = nullptr);
 
 }  // namespace paracord

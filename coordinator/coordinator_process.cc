@@ -11,6 +11,7 @@
 #include "config/job_settings.h"
 #include "config/nodes.h"
 #include "config/strategy.h"
+#include "coordinator/saved_job.h"
 
 namespace paracord {
 
@@ -39,7 +40,12 @@ absl::StatusOr<CoordinatorOptions> ReadCoordinatorOptions(Files& files,
   const auto read = [&](std::span<const std::string> settings) {
     return ReadJobFile(files, AbsolutePath(flags.job), settings);
   };
-  ASSIGN_OR_RETURN(JobInCluster job, ReadJobIn(shape, flags.set, read));
+  const auto saved = [&]() -> std::optional<Job> {
+    std::optional<SavedJob> before = ReadSavedJob(files, place.dir);
+    if (!before.has_value()) return std::nullopt;
+    return std::move(before->job);
+  };
+  ASSIGN_OR_RETURN(JobInCluster job, ReadJobIn(shape, flags.set, read, saved));
   if (options.nodes) {
     Logger("coordinator").Info("strategy: {}, because {}", job.strategy.name, job.strategy.why);
   }

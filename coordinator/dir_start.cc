@@ -11,6 +11,7 @@
 #include "coordinator/commit.h"
 #include "coordinator/core/job_record.h"
 #include "coordinator/generations.h"
+#include "coordinator/saved_job.h"
 #include "proto/protocol.h"
 #include "storage/checkpoint.h"
 
@@ -100,13 +101,8 @@ absl::StatusOr<DirStart::Verdict> DirStart::CheckFound(FoundInDir& found) {
   if (!before.empty()) {
     ASSIGN_OR_RETURN(Job job_before, ParseJob(before));
     const std::optional<StopWhen> end_before = job_before.stop_when;
-    const absl::Status same = CheckResumable(std::move(job_before), job_, plan, accepted_);
-    if (!same.ok()) {
-      RETURN_IF_ERROR(
-          KeepJob(before, absl::StrCat(std::string(same.message()),
-                                       "; give it as it was, or begin anew: another --dir, or with "
-                                       "paracord train --fresh")));
-    }
+    const absl::Status same = CheckGoesOn({std::move(job_before), plan}, job_, accepted_);
+    if (!same.ok()) RETURN_IF_ERROR(KeepJob(before, std::string(same.message())));
     const bool same_end = end_before == job_.stop_when;
     RETURN_IF_ERROR(BatchesOf(job_, plan).status());
     if (!same_end && found.job_state.has_value()) found.job_state->stop.reset();

@@ -148,5 +148,60 @@ TEST_CASE("a job is read again with the strategy that its cluster chose") {
         "names 2 workers and no ps)");
 }
 
+TEST_CASE("a job that goes on keeps the consistency of its directory unless it says one itself") {
+  GuaranteesSpec said, saved;
+  const auto kept = [&] { return absl::StrJoin(KeptSettingsOf(said, saved), " "); };
+  CHECK(kept() == "consistency=async");
+  saved.consistency = "sync";
+  CHECK(kept() == "consistency=sync");
+  said.strategy = "one_device";
+  CHECK(kept() == "consistency=sync");
+  said.strategy = "mirrored";
+  CHECK(kept().empty());
+  said.strategy = "auto";
+  saved.consistency = "async";
+  saved.staleness = 2;
+  CHECK(kept() == "consistency={\"staleness\": 2}");
+  said.consistency_said = true;
+  CHECK(kept().empty());
+}
+
+TEST_CASE("a saved consistency decides the strategy of a job that goes on in another cluster") {
+  const auto read = [](std::span<const std::string> settings) -> absl::StatusOr<Job> {
+    Job job;
+    for (const std::string& setting : settings) {
+      const std::string value = setting.substr(setting.find('=') + 1);
+      if (setting.starts_with("strategy=")) job.guarantees.strategy = value;
+      if (!setting.starts_with("consistency=")) continue;
+      job.guarantees.consistency = value;
+      job.guarantees.consistency_said = true;
+    }
+    return job;
+  };
+  Job before;
+  const auto strategy_in = [&](const ClusterShape& shape) {
+    const auto job = ReadJobIn(shape, {}, read, [&] { return std::optional(before); });
+    REQUIRE(job.ok());
+    CHECK(job->job.guarantees.consistency == before.guarantees.consistency);
+    return job->strategy.name;
+  };
+  CHECK(strategy_in({0, 2}) == "parameter_server");
+  CHECK(strategy_in({0, 1}) == "one_device");
+  before.guarantees.consistency = "sync";
+  CHECK(strategy_in({2, 2}) == "parameter_server");
+  CHECK(strategy_in({0, 1}) == "one_device");
+  CHECK(strategy_in({0, 2}) == "multi_worker_mirrored");
+  CHECK(strategy_in({1, 1, 2}) == "parameter_server");
+
+  bool asked = false;
+  const auto saved = [&] {
+    asked = true;
+    return std::optional(before);
+  };
+  const std::vector<std::string> own = {"consistency=async"};
+  CHECK(ReadJobIn({2, 2}, own, read, saved)->job.guarantees.consistency == "async");
+  CHECK_FALSE(asked);
+}
+
 }  // namespace
 }  // namespace paracord
