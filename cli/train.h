@@ -12,6 +12,10 @@
 
 namespace paracord {
 
+// The most processes of each kind that --ps and --workers ask for.
+inline constexpr int64_t kTrainPsMax = 64;
+inline constexpr int64_t kTrainWorkersMax = 256;
+
 struct TrainFlags {
   std::string command = "train";  // as messages name it
   std::string job_file;

@@ -53,19 +53,13 @@ absl::StatusOr<BatchNeeds> MeasureFirst(Files& files, const Job& job, const Opti
   return MeasureBatch(job, variables, optimizer, holders, rows->get());
 }
 
-// Returns the --memory-limit of each process; nullopt on other hosts, which alone know it.
-absl::StatusOr<std::optional<uint64_t>> MemoryLimitOf(const TrainFlags& flags,
-                                                      const Holders& holders) {
-  if (flags.ssh.has_value() && flags.memory_limit.empty()) return std::nullopt;
-  DaemonFlags daemon;
-  daemon.memory_limit = flags.memory_limit;
-  ASSIGN_OR_RETURN(
-      const uint64_t limit,
-      daemon.MemoryLimit(MemoryBudget::kLimitMin * (holders.nodes ? kNodeMemoryParts : 1)));
-  return limit;
-}
-
 }  // namespace
+
+absl::StatusOr<uint64_t> MemoryLimitOf(const std::string& memory_limit, const Holders& holders) {
+  DaemonFlags daemon;
+  daemon.memory_limit = memory_limit;
+  return daemon.MemoryLimit(MemoryBudget::kLimitMin * (holders.nodes ? kNodeMemoryParts : 1));
+}
 
 absl::Status CheckFits(Files& files, const Job& job, const Holders& holders,
                        std::optional<uint64_t> memory_limit, std::vector<std::string>& lines) {
@@ -181,7 +175,10 @@ absl::Status CheckBeforeStart(Files& files, const TrainFlags& flags, const Job& 
   say("warning", JobWarnings(job));
   const Holders holders{.count = static_cast<uint32_t>(*flags.ps > 0 ? *flags.ps : flags.workers),
                         .nodes = *flags.ps == 0};
-  ASSIGN_OR_RETURN(const std::optional<uint64_t> limit, MemoryLimitOf(flags, holders));
+  std::optional<uint64_t> limit;  // of other hosts nobody knows here what they have
+  if (!flags.ssh.has_value() || !flags.memory_limit.empty()) {
+    ASSIGN_OR_RETURN(limit, MemoryLimitOf(flags.memory_limit, holders));
+  }
   notes = TableNotes(job);
   const absl::Status fits = CheckFits(files, job, holders, limit, notes);
   if (flags.verbose) say("note", notes);

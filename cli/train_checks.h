@@ -20,6 +20,10 @@ namespace paracord {
 // Returns the cluster that --ps, --workers and --device of a command ask for.
 ClusterShape ShapeOf(int64_t ps, int64_t workers, const std::string& device);
 
+// Returns the bytes of --memory-limit, by default nine tenths of this machine's memory.
+// INVALID_ARGUMENT: the text is no size, or less than a process that holds variables needs.
+absl::StatusOr<uint64_t> MemoryLimitOf(const std::string& memory_limit, const Holders& holders);
+
 // Reads the job as it is in the cluster that the flags ask for, and as the job in DIR goes on. Says
 // in the flags how many ps the cluster has, and the absolute path of DIR. INVALID_ARGUMENT names
 // the key or the flag.

@@ -11,8 +11,8 @@ void TrainFlags::AddTo(Flags& flags) {
       "ps", "N",
       "parameter servers; 0: workers hold the variables. Default: 1, or 0 where the job's "
       "strategy has none",
-      0, 64, &ps);
-  flags.Integer("workers", "N", "workers", 1, 256, &workers);
+      0, kTrainPsMax, &ps);
+  flags.Integer("workers", "N", "workers", 1, kTrainWorkersMax, &workers);
   flags.Integer("threads", "N",
                 "of each worker that compute; default: the machine's, divided among its workers", 1,
                 1024, &threads);

@@ -25,6 +25,7 @@
 #include "config/job.h"
 #include "config/job_settings.h"
 #include "config/json_fields.h"
+#include "config/nodes.h"
 #include "config/partitions.h"
 #include "config/program_spec.h"
 #include "config/strategy.h"
@@ -43,6 +44,7 @@
 #include "store/initializer.h"
 #include "store/optimizer.h"
 #include "tensor/cpu/cpu_ops.h"
+#include "tensor/device.h"
 
 namespace paracord {
 namespace {
@@ -186,14 +188,6 @@ absl::StatusOr<std::unique_ptr<GradientProgram>> Build(const Job& job, const Dat
   ASSIGN_OR_RETURN(DeviceProgram built, BuildJobProgram(job, train.schema(), use, programs));
   RETURN_IF_ERROR(CheckBatchSizes(*built.program, job, train.records()));
   return std::move(built.program);
-}
-
-absl::StatusOr<std::optional<uint64_t>> LimitOf(const std::string& memory_limit) {
-  if (memory_limit.empty()) return std::nullopt;
-  DaemonFlags daemon;
-  daemon.memory_limit = memory_limit;
-  ASSIGN_OR_RETURN(const uint64_t bytes, daemon.MemoryLimit());
-  return bytes;
 }
 
 struct ValidateFlags {
@@ -369,8 +363,10 @@ std::optional<size_t> DevicesIn(const Job& job, const std::optional<ClusterShape
 
 // INVALID_ARGUMENT: the text is none of --device. Whether the device is here does not matter.
 absl::Status CheckDeviceText(const std::string& device) {
-  if (device == "auto" || device == "cpu" || device.starts_with("cpu:") ||
-      device.starts_with("cuda:") || IsPjrtDevice(device)) {
+  if (device.starts_with("cpu:")) {  // every machine has a processor
+    return ChooseDevice(device, DeviceFor::kTraining, nullptr).status();
+  }
+  if (device == "auto" || device == "cpu" || device.starts_with("cuda:") || IsPjrtDevice(device)) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(
@@ -399,8 +395,8 @@ void ValidateWords::AddTo(Flags& flags) {
   flags.Integer("ps", "N",
                 "parameter servers of the cluster, instead of TF_CONFIG; 0: workers hold the "
                 "variables. Default: as train, or 2 where no cluster is known",
-                0, 4096, &cluster.ps);
-  flags.Integer("workers", "N", "workers of the cluster, instead of TF_CONFIG", 1, 4096,
+                0, kTrainPsMax, &cluster.ps);
+  flags.Integer("workers", "N", "workers of the cluster, instead of TF_CONFIG", 1, kTrainWorkersMax,
                 &cluster.workers);
   flags.String("device", "DEVICE",
                "what workers compute on: several devices, such as cpu:4, compute lanes of rounds; "
@@ -437,24 +433,30 @@ int RunValidate(Args args, std::ostream& out, std::ostream& err) {
   if (code.has_value()) return *code;
   const absl::Status fits = CheckWords(words);
   if (!fits.ok()) return Fail("validate", fits.message(), ExitCode::kConfiguration, err);
-  const absl::StatusOr<std::optional<uint64_t>> limit = LimitOf(words.memory_limit);
-  if (!limit.ok()) return Fail("validate", limit.status().message(), ExitCode::kConfiguration, err);
 
   Report report;
   AllFiles files;
   WantedCluster& cluster = words.cluster;
   if (!cluster.by_flags()) cluster.named = ReadCluster(files, words.cluster_path, report);
-  if (cluster.named) PrintCluster(*cluster.named, out);
+  if (cluster.named) {
+    PrintCluster(*cluster.named, out);
+    report.Take(words.cluster_path.value_or("TF_CONFIG"), PsAddressesOf(*cluster.named));
+  }
   Problems problems;
   const std::optional<Job> job =
       ReadJobFor(files, AbsolutePath(words.job), words.set, cluster, problems, out);
   report.Take(words.job, problems.ToStatus());
   if (job) {
     const auto shape = cluster.ShapeFor(job->guarantees.strategy);
+    const Holders holders = HoldersOf(job, shape);
+    std::optional<uint64_t> limit;
+    if (!words.memory_limit.empty()) {
+      const auto bytes = MemoryLimitOf(words.memory_limit, holders);
+      if (report.Take("paracord validate", bytes)) limit = *bytes;
+    }
     report.Take(words.job, PrintRounds(*job, DevicesIn(*job, shape), out));
     const std::string plugin = IsPjrtDevice(cluster.device) ? cluster.device : "";
-    CheckJob(files, *job,
-             {HoldersOf(job, shape), plugin, words.batch, words.allow_programs, *limit}, words.job,
+    CheckJob(files, *job, {holders, plugin, words.batch, words.allow_programs, limit}, words.job,
              report, out);
     report.Warn(words.job, JobWarnings(*job));
   }

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "tests/cli/validate_example.h"
 
 namespace paracord {
@@ -67,6 +68,29 @@ TEST_CASE("validate prints the plan of the cluster that --ps, --workers and --de
   CHECK(absl::StrContains(example.err, "--cluster says how many there are"));
   CHECK(example.Run({"--device", "gpu:0"}) == 2);
   CHECK(absl::StrContains(example.err, "--device gpu:0 is none of auto, cpu"));
+}
+
+TEST_CASE("validate refuses the devices, sizes and clusters that train refuses") {
+  ValidateExample example;
+  for (const char* device : {"cpu:", "cpu:2x", "cpu:0", "cpu:-2"}) {
+    CAPTURE(device);
+    CHECK(example.Run({"--device", device, "--set", "accumulate=4", "--set", "stages=2"}) == 2);
+    CHECK(
+        absl::StrContains(example.err, absl::StrCat("--device ", device, ": cpu:N has N devices")));
+  }
+  CHECK(example.Run({"--memory-limit", "200MiB", "--ps", "1"}) == 0);
+  CHECK(example.Run({"--memory-limit", "200MiB", "--ps", "0"}) == 2);
+  CHECK(absl::StrContains(example.err, "--memory-limit: must be at least 256.0 MiB"));
+  CHECK(example.Run({"--memory-limit", "much"}) == 2);
+  CHECK(absl::StrContains(example.err, "--memory-limit"));
+  CHECK(example.Run({"--ps", "65"}) == 2);
+  CHECK(absl::StrContains(example.err, "--ps"));
+  CHECK(example.Run({"--workers", "257"}) == 2);
+  CHECK(absl::StrContains(example.err, "--workers"));
+  const std::string hole =
+      example.Write("hole.json", R"({"cluster": {"worker": {"0": "w:1", "2": "w:3"}}})");
+  CHECK(example.Run({"--cluster", hole}) == 2);
+  CHECK(absl::StrContains(example.err, "cluster.worker has index 2 and no index 1"));
 }
 
 TEST_CASE("validate prints into which stages a model is cut, or why it cannot be") {
