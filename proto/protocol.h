@@ -6,7 +6,7 @@
 
 namespace paracord {
 
-inline constexpr uint32_t kProtocol = 11;
+inline constexpr uint32_t kProtocol = 12;
 
 // Generations are below this, which counting never reaches. A greater one is a stranger's.
 inline constexpr uint64_t kGenerationMax = uint64_t{1} << 62;
