@@ -55,7 +55,8 @@ std::string WaitReason(const JobView& job) {
   }
   switch (job.phases.now()) {
     case Phase::kEvaluating:
-      return "the rest of the evaluation is with other workers";
+      return job.sessions.all().size() > 1 ? "the rest of the evaluation is with other workers"
+                                           : "the evaluation is being computed";
     case Phase::kFinishing:
       return job.rounds.problem().empty() ? "the final checkpoint is being written"
                                           : "the final checkpoint fails: " + job.rounds.problem();
