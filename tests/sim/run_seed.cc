@@ -18,7 +18,7 @@ std::string RunSeed(uint64_t seed, uint64_t* trace_hash, uint64_t* steps, SimKin
   if (kind.sync) plan.DrawDevices(world.Fork(14));
   if (kind.nodes) plan.MakeNodes();
   if (kind.moves) plan.DrawMoves(world.Fork(15));
-  // A batch that fails would wait for another try of the inventor, which never asks for a lease.
+  // A failed batch would be kept for a retry by the inventor, which never asks for a lease.
   plan.inventor = kind.inventor && !plan.calm && plan.job.failures.rejected_max == 0;
   SimCluster cluster(world, plan);
   const Coverage coverage;
