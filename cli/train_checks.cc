@@ -148,7 +148,13 @@ absl::Status KeepNotes(Files& files, const std::string& dir,
 absl::Status CheckDataFiles(Files& files, const Job& job) {
   const auto check = [&](const std::string& data, const DataSpec& spec) -> absl::Status {
     for (const SourcePath& source : PathsOf(spec)) {
-      if (!SchemeOf(source.path).empty()) continue;
+      const std::string scheme = SchemeOf(source.path);
+      if (!scheme.empty() && scheme != "s3") {
+        return absl::InvalidArgumentError(absl::StrCat(
+            data, ".", source.key, ": ", source.path, ": nobody reads ", scheme,
+            "://, only files and s3:// are read: download the data first, or put them there"));
+      }
+      if (!scheme.empty()) continue;
       const auto found = ExpandGlob(files, source.path);
       absl::Status missing = found.status();
       if (found.ok() && !found->empty()) missing = files.Open(found->front()).status();
@@ -160,6 +166,12 @@ absl::Status CheckDataFiles(Files& files, const Job& job) {
     return absl::OkStatus();
   };
   RETURN_IF_ERROR(check("data.train", job.train));
+  const std::string weights = job.initial_weights.file.value_or("");
+  if (!weights.empty() && SchemeOf(weights).empty() &&
+      absl::IsNotFound(files.Open(weights).status())) {
+    return absl::NotFoundError(absl::StrCat("initial_weights: there is no file ", weights,
+                                            ": correct the path, or leave the key out"));
+  }
   return job.test.has_value() ? check("data.test", *job.test) : absl::OkStatus();
 }
 

@@ -36,9 +36,9 @@ absl::StatusOr<JobInCluster> ReadJobOf(Files& files, TrainFlags& flags);
 absl::Status CheckFits(Files& files, const Job& job, const Holders& holders,
                        std::optional<uint64_t> memory_limit, std::vector<std::string>& lines);
 
-// NOT_FOUND names the first file of the job's training or test data, or the first pattern, that is
-// not in this machine's file systems, and its key. Files in an object store are left to the
-// workers.
+// NOT_FOUND names the first file of the job's training or test data or initial weights, or the
+// first pattern, that is not in this machine's file systems, and its key. Files in an object store
+// are left to the workers. INVALID_ARGUMENT: a path has a scheme that nobody reads, such as gs://.
 absl::Status CheckDataFiles(Files& files, const Job& job);
 
 // Prints warnings of the job on standard error, with --verbose also the notes, and checks that its

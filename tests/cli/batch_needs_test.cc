@@ -228,7 +228,16 @@ TEST_CASE("train names training and test data that are missing, and their keys")
   CHECK(CheckDataFiles(files, job).ok());
   job.train.options["files"] = "s3://bucket/part-*.csv";
   CHECK(CheckDataFiles(files, job).ok());
+  job.train.options["files"] = "gs://bucket/part-*.csv";
+  CHECK_THAT(std::string(CheckDataFiles(files, job).message()),
+             Catch::Contains("data.train.files: gs://bucket/part-*.csv: nobody reads gs://"));
   job.train = {"images", {{"folder", directory.path()}}};
+  CHECK(CheckDataFiles(files, job).ok());
+  job.initial_weights.file = in("weights.safetensors");
+  CHECK(CheckDataFiles(files, job).message() == "initial_weights: there is no file " +
+                                                    in("weights.safetensors") +
+                                                    ": correct the path, or leave the key out");
+  directory.Write("weights.safetensors", "");
   CHECK(CheckDataFiles(files, job).ok());
 
   job.train = {
