@@ -147,6 +147,7 @@ class Simulation {
     if (e.call == call_) worked_ = std::move(e.reply);
   }
   void Take(AnswerHold&) {}
+  void Take(AnswerScale&) {}
   void Take(ClaimGeneration&) {}
   void Take(FindNewestGeneration&) {}
   void Take(WriteJobState&) { queue_.push_back(JobStateWrittenEvent{absl::OkStatus()}); }

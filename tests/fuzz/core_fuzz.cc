@@ -203,6 +203,7 @@ class Cluster {
     }
   }
   void Take(AnswerHold& effect) { Answered(effect.call); }
+  void Take(AnswerScale& effect) { Answered(effect.call); }
   void Take(ClaimGeneration& effect) {
     queue_.push_back(GenerationClaimedEvent{effect.generation, absl::OkStatus()});
   }
