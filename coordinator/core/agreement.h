@@ -1,11 +1,9 @@
 // Before a new job is fixed: what each worker has found in the model and the data, and when that is
-// enough to go by. One worker's files may be others than the rest's, so two have to find the same;
-// or, after a while, what most of those find that have come. A job that was fixed by what one
-// worker alone had found goes by what two others find, as long as it has not begun to train. Owned
-// by the core.
+// enough to go by. A single worker may have wrong files, so two workers have to report equal facts;
+// after a timeout the most frequent facts win. If one worker alone fixed the job, two others that
+// agree with each other overrule it until training begins. Owned by the core.
 //
-// Invariant: a worker counts by what it said last, with what it found or as one that cannot take
-// part.
+// Invariant: only a worker's last report counts: its facts, or that it cannot take part.
 #pragma once
 
 #include <cstdint>
@@ -26,9 +24,9 @@ class Agreement {
 
   // A worker asks to join, with facts or without.
   void Came(const std::string& task);
-  // A worker can open its model or its data not at all. True if that is so of all that the cluster
-  // names, which means that the job itself is wrong. If it names none, that has to be so of all
-  // that have come, and of two, or of one for `agree_ms`.
+  // A worker cannot open its model or its data. True if no worker of the cluster spec can, in which
+  // case the job itself is wrong. If the cluster spec names no workers, true if every worker that
+  // joined failed: two of them, or one for `agree_ms`.
   bool CannotTakePart(const std::string& task, int64_t now_ms);
 
   struct Outcome {
@@ -43,14 +41,14 @@ class Agreement {
   // Whether what the job goes by is the word of one worker at most, where the cluster names
   // several.
   bool OneWord() const { return named_.size() > 1 && confirmed_.size() < 2; }
-  // The job is fixed, and a worker finds something else. True if it is the second one that finds
-  // just this: the job is to go by it, if it goes by one word.
+  // The job is fixed, and a worker finds something else. True if a second worker reports equal
+  // facts, which overrule a job that one worker alone fixed.
   bool Dissent(const std::string& task, const JobFacts& facts);
 
  private:
   const std::vector<std::string> named_;
   const int64_t agree_ms_;
-  std::map<std::string, JobFacts> facts_;  // by task
+  std::map<std::string, JobFacts> facts_;  // by task name
   std::set<std::string> unable_;           // whose model or data cannot be opened
   std::set<std::string> came_;
   std::set<std::string> confirmed_;  // tasks that have found what the job goes by

@@ -1,11 +1,11 @@
 // The `failures` policy: counts what went wrong with each batch and decides when to give it up.
 // Pure; owned by the core. Nothing is classified by the text of a message.
 //
-// A rejection goes through three hands: Add asks for it, Decide (the core, when it knows from the
-// ledgers that no partition has the batch and that no push of it can be under way) makes it, and
-// Saved says that job.state has it. Only then is it told to anybody, so that a batch is rejected by
-// all partitions or by none, whoever dies in between. Splits with a rejection on its way are
-// withheld: nobody may compute them.
+// A rejection takes three steps: Add requests it, Decide makes it (the core calls Decide when no
+// push of the batch can be in flight and the ledgers show whether a partition has applied it), and
+// Saved reports that job.state has it. The core announces a rejection only after Saved, so all
+// partitions reject a batch or none does, whichever process dies in between. Splits with a
+// rejection on its way are withheld: nobody may compute them.
 #pragma once
 
 #include <cstdint>
@@ -52,10 +52,9 @@ class BatchFailures {
   // A pending batch that some partition has entered, and that was tried again and failed as often
   // once more; nullopt if there is none.
   std::optional<BatchId> PendingAgain() const;
-  // Decides a pending batch by whether some partition has entered it. If so, it can be computed and
-  // is tried again; if it fails as often once more, the other partitions reject it all the same
-  // (deaths of workers do not count then), unless it is `by_all_or_none`. True if it is rejected
-  // now.
+  // Decides a pending batch; `entered` says that some partition has applied it. An applied batch is
+  // computable and is tried again; after as many further failures (deaths of workers excluded) the
+  // remaining partitions reject it, unless `by_all_or_none`. True if the batch is rejected now.
   bool Decide(const BatchId& batch, bool entered, bool by_all_or_none = false);
   // Every partition has a pending batch: whatever was counted says nothing any more.
   void Forget(const BatchId& batch) { counts_.erase(KeyOf(batch)); }
@@ -83,7 +82,7 @@ class BatchFailures {
     uint32_t failures = 0;
     uint32_t limits = 0;
     uint32_t deaths = 0;        // all
-    uint32_t death_thirds = 0;  // those that count, in thirds
+    uint32_t death_thirds = 0;  // counted deaths, in thirds
     std::set<std::string> workers;
     std::set<std::string> limited_workers;
     bool nonfinite = false;  // the last failure

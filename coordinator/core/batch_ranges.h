@@ -1,6 +1,6 @@
-// A set of batches of one epoch, kept as ranges of numbers: a split has the numbers from
-// split * split_batches on. Splits that are worked off one after the other merge into one range, so
-// a set has about as many ranges as there are leases and holes. A value; pure.
+// A set of batches of one epoch, kept as ranges of numbers: a split has the numbers from split *
+// split_batches on. Consecutive finished splits merge into one range, so the number of ranges is
+// about the number of leases and holes. A value; pure.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +28,7 @@ class BatchRanges {
   bool Assign(const std::vector<std::pair<uint64_t, uint64_t>>& ranges);
 
  private:
-  std::map<uint64_t, uint64_t> ends_;  // by the range's first number
+  std::map<uint64_t, uint64_t> ends_;  // first number of a range -> its end
   uint64_t size_ = 0;
 };
 

@@ -1,7 +1,7 @@
 // How long a session takes for a batch, from what its worker reports of its computations. The first
 // batches count for nothing, because opening data and model is in their time, and what follows is
-// taken together until it is long enough to be measured. The time at most doubles or halves with
-// each measurement, so that one pause, or one lie, moves few lanes. A worker that computes nothing
+// taken together until it is long enough to be measured. Each measurement at most doubles or halves
+// the estimate, so one pause or one false report moves few lanes. A worker that computes nothing
 // keeps its last time. Pure; one in each session.
 #pragma once
 

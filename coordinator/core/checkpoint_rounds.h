@@ -27,7 +27,7 @@ struct CheckpointRound {
   uint64_t id = 0;
   std::string directory;
   bool complete = false;             // the final one of a job that is done
-  std::vector<std::string> chain;    // that it may continue, the newest first; empty: it is full
+  std::vector<std::string> chain;    // bases, the newest first; empty: full
   bool continued = false;            // a later one may continue it
   bool asked = false;                // its directory stands, and snapshots are ordered
   std::optional<uint64_t> cut;       // the state that it is of, in synchronous training
@@ -35,8 +35,8 @@ struct CheckpointRound {
   std::optional<Manifest> manifest;  // set from the first commit on
   uint32_t commit_tries = 0;
   int64_t commit_at_ms = 0;                           // after a commit that failed; 0: none did
-  std::vector<std::optional<SnapshotReply>> replies;  // by ps
-  std::vector<uint32_t> tries;                        // by ps: how often it was asked
+  std::vector<std::optional<SnapshotReply>> replies;  // index: ps
+  std::vector<uint32_t> tries;                        // index: ps; calls made
   int64_t started_ms = 0;
 };
 
@@ -68,8 +68,8 @@ class CheckpointRounds {
   // Whether a round is to begin: `at_once`, or because the time has come and batches were computed
   // since the last one. `computed` counts the batches that were computed in all.
   bool Due(int64_t now_ms, bool at_once, uint64_t computed) const;
-  // `chain`: the checkpoint that it may continue and those that this one continues, or none; a
-  // later one may continue it. nullopt: none may.
+  // `chain`: the base of an incremental checkpoint and the bases below it, the newest first; empty:
+  // a full checkpoint. nullopt: a full checkpoint that no later checkpoint may use as a base.
   void Begin(uint64_t generation, bool complete, size_t ps_count, uint64_t computed, int64_t now_ms,
              std::optional<std::vector<std::string>> chain = std::nullopt);
   // The directory of the round under way stands: snapshots are to be asked for.
@@ -92,9 +92,10 @@ class CheckpointRounds {
   void Commit(Manifest manifest, const CheckpointName& known, uint64_t generation);
   bool CommitDue(int64_t now_ms) const;
   void CommitAgain(const CheckpointName& known, uint64_t generation);
-  // Whether a commit that failed with this ends the round: Fail is to follow. The manifest may
-  // stand there or not, and a ps that starts may leave because it says that the job is done, so
-  // only what cannot have been written is given up at once. If false, the commit is repeated.
+  // Whether a failed commit ends the round; the caller then calls Fail. After most errors the
+  // manifest may exist all the same, and a starting ps exits if it reads there that the job is
+  // done, so a round is abandoned at once only if the manifest cannot have been written. False:
+  // repeat the commit.
   bool CommitFailed(const absl::Status& status, int64_t now_ms);
   // The round under way is committed; returns it.
   CheckpointRound Finish(int64_t now_ms);
@@ -104,14 +105,14 @@ class CheckpointRounds {
   // Gives up the round under way, of a cut that cannot be taken: the next one may begin at once.
   void Repeat(const std::string& why, int64_t now_ms);
 
-  // It is known what became of a round that was given up after its commit had been tried.
+  // An abandoned round whose commit had been tried is known to be committed or removed.
   void Settled() { given_up_ -= given_up_ > 0 ? 1 : 0; }
 
   // The next round is to hold what the best evaluation so far scored, and training waits for it.
   void WantBest(bool wanted) { best_wanted_ = wanted; }
   bool best_wanted() const { return best_wanted_; }
   bool TakeBestWanted() { return std::exchange(best_wanted_, false); }
-  // Whether rounds that were to hold the best failed so often that no other is tried.
+  // Whether rounds for the best checkpoint failed so often that no further round is tried.
   bool BestGivenUp() const;
   // There is a new result, which may be the best.
   void NewResult() { best_failures_ = 0; }

@@ -1,6 +1,7 @@
 // The checkpoints of a job that are committed in DIR: which can be restored, and which are kept.
-// Owned by the core, which adds those that it commits, refuses those that a ps cannot load, and
-// carries out the removals that are returned here. Pure: it touches no file.
+// Owned by the core, which adds each committed checkpoint, refuses a checkpoint that a ps cannot
+// load, and removes the files of the checkpoints returned by Thin and MakeRoom. Pure: it touches no
+// file.
 //
 // Invariants: the newest is first. A checkpoint that was refused is neither restored nor removed,
 // and counts for none of those that are kept: somebody may know how to read it.
@@ -34,16 +35,16 @@ class Checkpoints {
   bool Has(const std::string& name) const;
   // The newest one that can be restored and holds exactly so many batches; null if there is none.
   const Manifest* Holding(uint64_t batches) const;
-  // The newest one that can be restored and those that it continues, if the next one may continue
-  // it: they are fewer than `full_every`, and all there. Empty: the next one is to be full.
+  // The newest restorable checkpoint and its bases, if the next checkpoint may be incremental: the
+  // chain is complete and shorter than `full_every`. Empty: the next checkpoint has to be full.
   std::vector<std::string> Continued(size_t full_every) const;
   // A full checkpoint was not written because the disk is full, and MakeRoom found nothing to
   // remove: as many as make a chain continue the newest one instead, until a full one is committed.
   // Returns false if `why` says something else, or if there is none that can be continued.
   bool ContinueInstead(const std::string& why, size_t full_every);
   bool continues_instead() const { return more_links_ > 0; }
-  // One that the next one was to continue is gone: it and those of `chain` that rest on it are
-  // refused.
+  // The base `name` of the next checkpoint is gone: refuses it and every checkpoint of `chain`
+  // built on it.
   void Lose(const std::string& name, const std::vector<std::string>& chain);
   // True if there were checkpoints, `committed_ever` of them by what job.state says, and none can
   // be restored: to create the partitions anew would lose all training without a word.
@@ -58,31 +59,31 @@ class Checkpoints {
   // It need not be the newest.
   void Add(Manifest manifest);
 
-  // Forgets what need not be kept, and returns the names. The newest `keep` stay, and always the
-  // newest healthy one and the one named `best`, and those that these continue. If `keep` is above
-  // 1 and all of these rest on one full checkpoint, which may be damaged, another full one stays.
-  // One that holds what the next newer one holds is replaced by it, so that a start that changes
-  // nothing costs no older ones.
+  // Forgets the checkpoints beyond the retention policy and returns their names. Kept are the
+  // newest `keep`, the newest healthy checkpoint, `best`, and all of their bases. If `keep` is
+  // above 1 and a single full checkpoint, which may be damaged, underlies them all, a second full
+  // checkpoint is kept. A checkpoint whose contents equal the next newer one is dropped, so a
+  // restart without progress evicts no older checkpoint.
   std::vector<std::string> Thin(size_t keep, const std::string& best);
-  // Forgets one, or one full checkpoint and what continues it, where a write failed with `why`
-  // because the disk is full: a newer checkpoint is worth more than how many there are. The newest
-  // one always stays.
+  // Forgets one checkpoint, or a full checkpoint and all its increments, after a write failed with
+  // `why` because the disk is full: a newer checkpoint is worth more than the number kept. The
+  // newest one always stays.
   std::vector<std::string> MakeRoom(const std::string& why, const std::string& best);
 
  private:
   const Manifest* Find(const std::string& name) const;  // null if there is none
-  // The name of the one that this one continues, or "". One that cannot be read may continue the
-  // next older one, readable or not.
+  // The base of the checkpoint `name`, or "". An unreadable checkpoint is assumed to be based on
+  // the next older checkpoint, readable or not.
   std::string BaseOf(const std::string& name) const;
   // Returns the named checkpoints and those that they continue.
   std::set<std::string> WithChains(const std::set<std::string>& names) const;
-  // The newest full one that can be restored, but those that are kept; null if there is none.
+  // The newest restorable full checkpoint outside `kept`; null if there is none.
   const Manifest* OtherFull(const std::set<std::string>& kept) const;
   bool Refused(const Manifest& manifest) const;
 
   std::vector<Manifest> committed_;
   std::map<std::string, std::string> refused_;
-  size_t more_links_ = 0;  // of a chain, beyond the job's, because a full one did not fit
+  size_t more_links_ = 0;  // extra chain length: no full checkpoint fits
 };
 
 }  // namespace paracord

@@ -101,8 +101,8 @@ class CoordinatorCore {
   void PsReady();
   void LoadOrAttach(uint32_t index);
   void ReadLedgers();
-  // All ps were ready once, or one holds what a coordinator before this one has trained: it is
-  // worth waiting for the others, and the start-up deadline does not apply.
+  // All ps were ready once, or a ps holds variables trained under an earlier coordinator: the
+  // start-up deadline is off, because waiting for the missing ps can save the training.
   bool Living() const { return phases_.formed() || ps_.AnyHoldsRun(); }
 
   // core_move.cc
@@ -205,7 +205,7 @@ class CoordinatorCore {
   int64_t now_ms_;
   int64_t ticked_ms_;       // when this coordinator last ran for sure
   int64_t forms_since_ms_;  // the start, or when a checkpoint was last found unusable
-  Effects effects_;         // of the step under way
+  Effects effects_;         // emitted by the current step
   Phases phases_;
   Departure end_;
   LastWord last_word_{effects_};

@@ -20,12 +20,12 @@ struct CoreOptions {
   std::vector<std::string> ps_addresses;
   std::vector<std::string> workers;  // "worker:0": that the cluster names; others may join too
   bool nodes = false;                // these workers are the ps as well, by their indices
-  std::string boot_id;               // of this coordinator
+  std::string boot_id;               // identifies this coordinator process
   std::string new_run_id;            // taken if the job is new
   std::string proof_key = "";        // drawn by this coordinator (config/proofs.h)
-  std::string dir;                   // of the job, for messages alone
-  // How long what the first worker finds in the files waits for a second one that finds it too,
-  // where the cluster names several.
+  std::string dir;                   // the job's directory, for messages alone
+  // If the cluster names several workers: how long the facts of the first worker wait for a second
+  // worker to confirm them.
   int64_t agree_ms = 0;
   std::string host = "";                  // this coordinator's host, for messages alone
   bool insecure = false;                  // for the status alone

@@ -1,5 +1,5 @@
-// Describes for people which strategy a job trains with, what its batches take, and what they would
-// take under the other strategies that the cluster can run. Pure.
+// Describes for people the strategy of a job, its time per batch, and the estimated time under
+// every alternative strategy of the cluster. Pure.
 #pragma once
 
 #include "coordinator/core/job_view.h"

@@ -1,7 +1,8 @@
-// Cuts: a checkpoint of a job in rounds has all partitions at one state, which is ordered before
-// they come to it, so that no ps waits for another. An order that a ps gets too late, OUT_OF_RANGE,
-// ends the checkpoint round, and the next one is ordered twice as far ahead. Owned by the core.
-// Pure: takes what is known of the job, reads no clock.
+// Cuts: in synchronous training a checkpoint holds all partitions at one state. The coordinator
+// orders the state in advance, before any partition reaches it, so no ps waits for another. An
+// order that a ps gets too late, OUT_OF_RANGE, ends the checkpoint round, and the next one is
+// ordered twice as far ahead. Owned by the core. Pure: takes what is known of the job, reads no
+// clock.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,7 @@ namespace paracord {
 // What the coordinator knows when it orders a cut. A state is a count of rounds of the job.
 struct CutView {
   uint64_t greatest = 0;  // the greatest state of a partition; at a planned end, as just asked
-  uint64_t end = 0;       // of the open epoch, or of the job: nobody goes beyond it for now
+  uint64_t end = 0;       // last state that the open epoch, or the job, allows
   double rounds_a_second = 0;
   bool planned_end = false;  // the job is drained or has failed, or a ps leaves
 };
@@ -19,8 +20,9 @@ struct CutView {
 class Cuts {
  public:
   // The state of the next cut: as far ahead as the job comes while the order is on its way, but not
-  // behind the end, which an evaluation or the last checkpoint waits for. At a planned end states
-  // may never go on, so it is the greatest one, to which the others come by the leases they have.
+  // behind the end, which an evaluation or the last checkpoint waits for. At a planned end no
+  // further state may follow, so the cut is at the greatest state of any partition; outstanding
+  // leases bring the remaining partitions up to it.
   uint64_t Order(const CutView& view) const;
   // Whether a cut that was ordered at this state, and that some partition has not come to, is to be
   // given up: at a planned end nobody may come so far.

@@ -17,7 +17,7 @@ namespace paracord {
 // How a job ends before it is done.
 struct Ending {
   ExitCode code = ExitCode::kDrained;
-  std::string status;  // as in summary.json
+  std::string status;  // the status of summary.json
   std::string reason;
   std::string waiting = "";  // what kept the job from training when its end was planned
 };
@@ -43,7 +43,7 @@ class Departure {
 
   // How the others stand when this coordinator asks whether it may exit.
   struct Others {
-    bool ps_told = false;        // those that are to be told have answered
+    bool ps_told = false;        // every ps to notify has answered
     bool workers_told = false;   // nobody is known who has not been told
     bool workers_named = false;  // the cluster names its workers
     bool written = false;        // no file is being written

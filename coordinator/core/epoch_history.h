@@ -1,10 +1,9 @@
 // The history of a job by epochs: how many batches each epoch had, their loss and metrics in
-// training, and how long it took. The figures are those that workers report with the batches that
-// they trained, and a batch counts in its epoch once, when the first report of it comes, however
-// often it is trained again after a rollback or a restart. The core owns the history. It says which
-// epoch is in training and closes an epoch when the ledgers of all partitions have every batch.
-// Status, summary.json and manifests show the history, and job.state hands it to the next
-// coordinator.
+// training, and how long it took. Workers report the figures with the batches they train. Only the
+// first report of a batch counts, however often a rollback or a restart has the batch trained
+// again. The core owns the history. It says which epoch is in training and closes an epoch when the
+// ledgers of all partitions have every batch. Status, summary.json and manifests show the history,
+// and job.state hands it to the next coordinator.
 //
 // Invariants: the sums of an epoch have a batch at most once, and only batches of the plan. A
 // closed epoch stays closed when a restore takes its batches back, and training them again changes
@@ -30,9 +29,9 @@ namespace paracord {
 
 // What is known of an epoch, besides the reports of workers, when all of its ledgers are complete.
 struct EpochClosing {
-  uint64_t batches = 0;  // that every partition has entered; rejected ones are among them
+  uint64_t batches = 0;  // entered by every partition, rejected batches included
   uint64_t rejected = 0;
-  uint64_t examples = 0;  // that the plan gives to the batches that were not rejected
+  uint64_t examples = 0;  // the plan's, without rejected batches
   std::optional<double> learning_rate = {};
   bool cut_short = false;  // `steps` ends the job before the end of the epoch
 };
@@ -40,7 +39,7 @@ struct EpochClosing {
 class EpochHistory {
  public:
   static constexpr size_t kEpochsMax = 10'000;   // the newest closed ones
-  static constexpr int kMetricValuesMax = 8192;  // of a metric's state
+  static constexpr int kMetricValuesMax = 8192;  // values in the state of a metric
   static constexpr size_t kBadRecordsNamed = 5;
 
   // Starts the clock of an epoch, whose training begins or goes on, and stops that of any other.
@@ -98,7 +97,7 @@ class EpochHistory {
   absl::Status Restore(const nlohmann::json& epochs, const nlohmann::json& open);
 
  private:
-  struct Record {  // of a closed epoch
+  struct Record {  // a closed epoch
     uint64_t epoch = 0, batches = 0, rejected = 0, untold = 0, examples = 0, bad_records = 0;
     double seconds = 0;
     std::optional<double> learning_rate = {};
@@ -122,8 +121,8 @@ class EpochHistory {
   void ReadSaved(const nlohmann::json& epochs, const nlohmann::json& open);
 
   uint64_t closed_ = 0, found_ = 0;
-  std::deque<Record> records_;     // of the closed epochs whose reports are no longer counted
-  std::map<uint64_t, Sums> sums_;  // of open epochs, and of the newest closed one
+  std::deque<Record> records_;     // closed epochs that take no more reports
+  std::map<uint64_t, Sums> sums_;  // open epochs and the newest closed epoch
   std::optional<uint64_t> running_;
   int64_t running_since_ms_ = 0;
   uint64_t bad_total_ = 0, bad_most_ = 0;

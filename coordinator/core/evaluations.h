@@ -1,11 +1,12 @@
-// The evaluations of a job: the results so far, the one under way, and the decision to stop early
-// that stop_when makes of them. Owned by the core, which says when an epoch is to be scored, hands
-// on what workers report, and writes results() and stop() into job.state. It emits nothing itself.
+// The evaluations of a job: the results so far, the evaluation under way, and the early stop that
+// the job's stop_when rule derives from the results. Owned by the core, which says when an epoch is
+// to be scored, hands on what workers report, and writes results() and stop() into job.state. It
+// emits nothing itself.
 //
 // Invariants: results() is ordered by epoch, with at most one result an epoch. A new result, or one
 // that was voided, is unsaved until job.state has it, and no epoch begins before. The newest result
-// is untold until then too: a coordinator that dies before that has it scored again, and people
-// would be told two scores of one epoch.
+// is untold until then too: if the coordinator dies first, its successor has the epoch scored
+// again, and a result announced early could contradict the second score.
 #pragma once
 
 #include <cstdint>
@@ -66,8 +67,8 @@ class Evaluations {
   // ends the job. True if it did: job.state is to be written.
   bool FinishIfDone();
 
-  // Drops the results of this epoch and later ones, which a restore has taken back, with what was
-  // decided by them. True if there were any: job.state is to be written.
+  // After a restore: drops the results from `first_epoch` on, and any early stop based on them.
+  // True if anything was dropped: the caller then writes job.state.
   bool Void(uint64_t first_epoch);
   // Drops all results: what they scored is lost for good.
   void Clear();

@@ -49,7 +49,7 @@ using PsReply = std::variant<PsDescription, SnapshotReply, PsHoldReply, FinishRe
 
 struct PsAnswerEvent {
   uint32_t ps = 0;
-  uint64_t tag = 0;  // of the CallPs effect
+  uint64_t tag = 0;  // copied from the CallPs effect
   absl::StatusOr<PsReply> reply;
 };
 
@@ -77,7 +77,7 @@ struct RoundCommittedEvent {
 
 struct RoundGivenUpEvent {  // whose commit failed for good
   Manifest manifest;
-  absl::StatusOr<bool> stands;  // as a checkpoint all the same, durably; an error: nobody knows
+  absl::StatusOr<bool> stands;  // whether the checkpoint is durable all the same; an error: unknown
 };
 
 struct SummaryWrittenEvent {
@@ -85,8 +85,8 @@ struct SummaryWrittenEvent {
 };
 
 struct NewestGenerationEvent {
-  absl::StatusOr<uint64_t> generation;  // that anybody has claimed
-  uint64_t obeyed = 0;                  // of the effect
+  absl::StatusOr<uint64_t> generation;  // newest claimed by any coordinator
+  uint64_t obeyed = 0;                  // copied from FindNewestGeneration
 };
 
 struct DrainEvent {
@@ -145,7 +145,7 @@ struct WriteJobState {
 };
 
 struct FindNewestGeneration {
-  uint64_t obeyed = 0;  // by a ps, whoever has claimed it
+  uint64_t obeyed = 0;  // the generation that a ps obeys
 };
 
 struct MakeRoundDirectory {
@@ -156,10 +156,10 @@ struct MakeRoundDirectory {
 
 struct CommitRound {
   uint64_t round = 0;
-  std::string directory;  // as it was made; the commit renames it to the manifest's own name
+  std::string directory;  // from MakeRoundDirectory; the commit renames it to manifest.name
   Manifest manifest;
-  CheckpointName newest_known;  // of those that are there
-  uint64_t generation = 0;      // that leads now; the manifest's may be one before it
+  CheckpointName newest_known;  // the newest committed checkpoint
+  uint64_t generation = 0;      // now; manifest.generation may be older
 };
 
 struct RemoveCheckpoints {
@@ -167,12 +167,12 @@ struct RemoveCheckpoints {
 };
 
 struct RemoveUncommittedRound {
-  Manifest manifest;  // of the checkpoint that may have come of it, which stays if it is there
+  Manifest manifest;  // names the checkpoint; a committed checkpoint stays
 };
 
 struct WriteSummary {
   std::string contents;
-  uint64_t generation = 0;  // that leads
+  uint64_t generation = 0;  // the current generation
 };
 
 struct Log {

@@ -1,6 +1,6 @@
 // Batches that failed in this epoch, and workers that died while they computed one. BatchFailures,
-// which lives here, counts and decides; this type brings it what it counts: a failure that a worker
-// reports counts at once, and a death in three steps.
+// which lives here, counts and decides; Failures feeds BatchFailures: a failure reported by a
+// worker counts at once, a death in three steps.
 //   1. Note: a worker died that held leases. What it reported last is older than what the ledgers
 //      say, so its splits wait until all ledgers have been read.
 //   2. Place: the ledgers say which batch it was at. The split pauses, and the worker's next life
@@ -79,8 +79,8 @@ class Failures {
     Verdict verdict;
     uint64_t split;
   };
-  // Counts the deaths of which it is known who outlived them. `heard_ms` says when a session was
-  // last heard; nullopt if it is over.
+  // Counts the deaths whose survivors are known. `heard_ms` says when a session was last heard;
+  // nullopt if it is over.
   std::vector<Judged> JudgeDeaths(
       const std::function<std::optional<int64_t>(uint64_t session)>& heard_ms);
   // Training is interrupted: deaths that were not judged count for nothing.
@@ -93,10 +93,9 @@ class Failures {
   std::set<uint64_t> Withheld(uint64_t epoch, const std::string& task, bool others,
                               int64_t now_ms) const;
 
-  // Decides the rejections that were pending when the ledgers were asked for. Nothing that could
-  // change what they say of these batches may be on its way. `by_all_or_none`: a batch that some
-  // partition has entered is rejected by none. True if a batch is rejected now: job.state is to be
-  // written.
+  // Decides the rejections that were pending when the ledgers were asked for. The caller guarantees
+  // that no push of these batches is in flight. `by_all_or_none`: a batch that some partition has
+  // entered is rejected by none. True if a batch is rejected now: job.state is to be written.
   bool Decide(const std::vector<const Ledger*>& ledgers, uint64_t splits_per_epoch,
               bool by_all_or_none = false);
   // job.state has been written since the last Decide.
@@ -107,15 +106,15 @@ class Failures {
   void Forget();
 
  private:
-  // The lease of a worker's, with its next batch, that it computed by what the ledgers say; null if
-  // all are entered.
+  // Of a dead worker's `leases`, the lease whose next batch the worker was computing, judged by the
+  // ledgers; null if the ledgers have all of them.
   const LeaseState* WorkedOn(std::vector<LeaseState>& leases, uint64_t epoch,
                              const std::vector<uint32_t>& next, LeaseOrder order) const;
 
   struct Pause {
     int64_t until_ms = 0;         // nobody computes the split before
-    std::string task;             // whose last life died of it: others go first,
-    int64_t others_until_ms = 0;  // as long as this
+    std::string task;             // its last process died of the split: other tasks try first,
+    int64_t others_until_ms = 0;  // until then
   };
 
   Effects& effects_;
@@ -123,8 +122,8 @@ class Failures {
   std::string last_;
   std::vector<WorkerDeath> noted_;    // since ledgers were last asked for
   std::vector<WorkerDeath> asked_;    // the ledgers that are being read tell
-  std::vector<WorkerDeath> placed_;   // whose batch is known
-  std::map<uint64_t, Pause> pauses_;  // by split of the epoch
+  std::vector<WorkerDeath> placed_;   // deaths with a known batch
+  std::map<uint64_t, Pause> pauses_;  // key: split of the epoch
   std::vector<BatchId> pending_;      // rejections that the ledgers being read decide
 };
 

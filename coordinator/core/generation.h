@@ -1,6 +1,6 @@
-// The generation that this coordinator leads: the number that it has claimed in DIR, and whether
-// it needs the next one. A ps obeys the newest generation that it has been adopted in, so a new
-// generation keeps out whatever is still under way from the one before it. Owned by the core, which
+// The generation that this coordinator leads: the number claimed in DIR, and whether the
+// coordinator needs a new number. A ps obeys the newest generation that adopted it, so a new
+// generation fences requests still in flight from the previous generation. Owned by the core, which
 // reports claims that begin and end, and asks before it adopts a ps or writes to DIR. It emits
 // nothing itself.
 //

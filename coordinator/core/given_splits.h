@@ -1,6 +1,7 @@
-// The splits, or lanes, that a worker process was given a lease of, numbered through all epochs: it
-// knows what became of their batches and of no others. They outlive its sessions, because a worker
-// tells a new session what the session before did not hear. Owned by Sessions, by task. Pure.
+// The splits, or lanes, that a worker process was given a lease of, numbered through all epochs:
+// only about these batches can the worker report an outcome. They outlive its sessions, because a
+// worker tells a new session what the session before did not hear. Owned by Sessions, by task.
+// Pure.
 #pragma once
 
 #include <cstdint>

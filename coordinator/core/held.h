@@ -1,7 +1,7 @@
 // Whether training in rounds can go on from what the ps hold, or all of them have to load the
-// newest cut. Pure functions; nobody has to remember which ps loaded what: a rollback that is half
-// done, ps that loaded two cuts, and a round that some partitions have applied and others have not
-// are the same question.
+// newest cut. Pure functions; nobody has to remember which ps loaded what: an interrupted rollback,
+// ps at two different cuts, and a round applied by only some partitions all get one answer from the
+// states of the partitions.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +19,10 @@ struct HeldPartition {
   bool serves_before = false;  // it has the values of the state before, too
 };
 
-// Says for people why all ps have to load one cut; nullopt if training can go on, because each of
-// the job's `partitions` is held and serves the least state of all: that is its state, or the one
-// before, which it has kept. One that several ps hold has to do so on each.
+// Says for people why all ps have to load one cut; nullopt if training can go on, because every one
+// of the job's `partitions` is held and can serve the least state of any partition, either as its
+// current state or as the previous state, which a partition keeps. If several ps hold a partition,
+// every copy has to.
 std::optional<std::string> NeedsRollback(uint32_t partitions, std::span<const HeldPartition> held);
 
 }  // namespace paracord

@@ -1,8 +1,8 @@
-// The record says what the job is, beyond what its author asks for: its run, the plan of its data,
-// its variables and how they are cut, and the counters that outlive a coordinator. A new job is
-// begun by the facts that its first workers find in the model and the files; another is restored
-// from job.state, or from the newest manifest where that is missing. Owned by the core, which
-// writes the record into job.state, with what the other types save there.
+// The record says what the job is, beyond what its author asks for: its run id, data plan,
+// variables and partitions, and the counters that outlive a coordinator. A new job is begun by the
+// facts that its first workers find in the model and the files; another is restored from job.state,
+// or from the newest manifest where that is missing. Owned by the core, which writes the record
+// into job.state, with what the other types save there.
 //
 // Invariants: a job that is begun has a run id, and keeps its run, plan, variables and partitions;
 // which ps hold these may change (move.h).

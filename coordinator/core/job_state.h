@@ -17,7 +17,7 @@
 namespace paracord {
 
 inline constexpr char kStatePrefix[] = "job.state-";           // and the generation that wrote it
-inline constexpr char kAddressName[] = "coordinator.address";  // of who leads or did
+inline constexpr char kAddressName[] = "coordinator.address";  // of the current or last leader
 inline constexpr char kSummaryName[] = "summary.json";
 // The summary of a job that was done, from when somebody went on with it.
 inline constexpr char kDoneSummaryName[] = "summary.done.json";
@@ -30,18 +30,18 @@ struct EvaluationResult {
 // Counters that live longer than one coordinator.
 struct JobCounters {
   uint64_t computed = 0;        // batches whose gradients workers computed
-  uint64_t duplicates = 0;      // of them, dropped by every partition
-  uint64_t program_losses = 0;  // of the job's program, which was started again
+  uint64_t duplicates = 0;      // of `computed`: dropped by every partition
+  uint64_t program_losses = 0;  // restarts of the user's program
   uint64_t worker_recoveries = 0;
   uint64_t ps_recoveries = 0;
-  uint64_t rollbacks = 0;  // of all ps to a checkpoint, in synchronous training
+  uint64_t rollbacks = 0;  // synchronous training: all ps loaded a checkpoint
   uint64_t backups = 0;    // leases of lanes that a round waited for, to a second worker
-  uint64_t waited_ms = 0;  // of workers, for lanes of others
+  uint64_t waited_ms = 0;  // summed over workers: waiting for lanes of another worker
   uint64_t coordinator_recoveries = 0;
   uint64_t checkpoints = 0;
   int64_t wall_ms = 0;
   int64_t training_ms = 0;        // time in which batches could be applied
-  uint64_t training_samples = 0;  // of applied batches, once, that this time has brought
+  uint64_t training_samples = 0;  // in applied batches within training_ms, each counted once
   int64_t first_step_ms = -1;
 };
 
@@ -61,20 +61,20 @@ struct RejectedBatch {
 
 struct JobState {
   std::string run_id;
-  std::string replaced_run_id;  // which trained nothing, and a ps may still hold; "": none
+  std::string replaced_run_id;  // an untrained run that a ps may still hold; "": none
   std::string job_json;         // canonical
   DataPlan plan;
   std::vector<VariableSpec> variables;
   std::vector<PartitionSpec> partitions;  // without their place
-  std::optional<Layout> layout;           // which ps have them; nullopt: the job never moved
+  std::optional<Layout> layout;           // where the partitions are; nullopt: the job never moved
   std::vector<std::string> metric_names;
-  std::vector<std::string> outputs;           // of the job's program, as facts have them
-  std::vector<EvaluationResult> evaluations;  // by epoch
+  std::vector<std::string> outputs;           // of the user's program, from JobFacts
+  std::vector<EvaluationResult> evaluations;  // ordered by epoch
   std::optional<StopDecision> stop;
   std::vector<RejectedBatch> rejected;
   JobCounters counters;
-  // Of the epochs, as EpochHistory has it: those that are closed, and what else it keeps; null:
-  // an earlier version kept none.
+  // EpochHistory's closed epochs and its remaining state; null: written by a version without a
+  // history.
   nlohmann::json history, history_open;
 };
 

@@ -1,6 +1,6 @@
-// A view is all that the coordinator's core knows of its job, to be read by the report that people
-// get of it, and by whoever says what is waited for. The core makes one where it is needed; it is
-// good for the step under way.
+// A view gives read access to all that the coordinator's core knows of its job, for the status
+// report (report.h) and for the text that says why training waits (waits.h). The core makes a view
+// on demand; the view is valid during the current step only.
 #pragma once
 
 #include <cstdint>

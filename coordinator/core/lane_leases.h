@@ -1,6 +1,6 @@
 // The leases of lanes in the open epoch: with whom each lane is to be, and up to which round all
-// leases reach. Leases last some two seconds and are moved on as long as their lane stays where it
-// is, so that lanes come to a new session soon, and no message takes a lease back. Pure; owned by
+// leases reach. A lease lasts some two seconds and is extended while its session keeps the lane. A
+// lane therefore reaches a new session soon, and no message has to revoke a lease. Pure; owned by
 // the core, which grants leases in the epoch's SplitTable.
 //
 // Invariants: all leases end at one round, or with their lane. A lane that is to move is not moved
@@ -76,8 +76,8 @@ class LaneLeases {
   bool asked_ = false;
   std::optional<uint64_t> dealt_freed_;  // SplitTable::freed at the newest Deal
   std::vector<uint64_t> behind_;
-  std::vector<uint64_t> owners_;        // by lane, the session that is to have it
-  std::vector<int64_t> free_since_ms_;  // by lane; kNotFree: it is leased
+  std::vector<uint64_t> owners_;        // index: lane; the session meant to lease it
+  std::vector<int64_t> free_since_ms_;  // index: lane; kNotFree: leased
 };
 
 }  // namespace paracord

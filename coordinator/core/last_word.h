@@ -1,6 +1,5 @@
-// The writing of summary.json: the last word of a job that failed or was drained, which is written
-// once, or of a job that is done, which is written until that succeeds. Owned by the core, which
-// says what it reads.
+// The writing of summary.json: the final report of a job. For a failed or drained job the write is
+// tried once, for a finished job until it succeeds. Owned by the core, which says what it reads.
 //
 // Invariants: nothing is written behind a claim of our own, where the generation it is of would
 // look as if somebody else led; the word waits for the claim to end.

@@ -1,7 +1,7 @@
 // A layout says which ps hold a running job, and which of them has each partition. A job that has
 // always been where its coordinator was told to has none: its partitions are placed by a rule
-// (placement.h). One that was moved, by `paracord scale`, has its layout in job.state, so that the
-// next coordinator finds the partitions where they are. Plain data and pure functions.
+// (placement.h). After `paracord scale` moves a job, job.state stores the layout, and the next
+// coordinator finds the partitions there. Plain data and pure functions.
 #pragma once
 
 #include <cstdint>
@@ -24,10 +24,11 @@ struct Layout {
   bool operator==(const Layout&) const = default;
 };
 
-// Returns the addresses of `count` ps for a job that is held by those at `now`: these go on, then
-// come the addresses that somebody `told`, those that the coordinator was `given`, or addresses
-// that follow from that of ps 0, such as "job-ps-0.job-ps:7000", by its number. INVALID_ARGUMENT:
-// there is none for some ps, a ps would have that of another one, or more are told than are new.
+// Returns the addresses of `count` ps for a job held by the ps at `now`. The addresses in `now`
+// come first, then the addresses `told` by the caller of scale, then those `given` to the
+// coordinator; missing addresses are derived from the address of ps 0 by replacing the number, as
+// in "job-ps-0.job-ps:7000". INVALID_ARGUMENT: a ps has no address, two ps share an address, or
+// `told` has more addresses than there are new ps.
 absl::StatusOr<std::vector<std::string>> AddressesFor(uint32_t count,
                                                       const std::vector<std::string>& now,
                                                       const std::vector<std::string>& told,

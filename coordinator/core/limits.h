@@ -11,8 +11,8 @@ namespace paracord {
 inline constexpr int64_t kTickMs = 50;
 // A disk operation that failed is tried again after this.
 inline constexpr int64_t kRepeatMs = 1000;
-// A ps has this long to write all that it holds, or to load it: a state that takes longer to write
-// is never a checkpoint.
+// The deadline of a ps for writing or loading all its partitions. A state that takes longer to
+// write never becomes a checkpoint.
 inline constexpr int64_t kAllOfPsMs = 3600 * 1000;
 
 // A lease this old may be given to a second worker.

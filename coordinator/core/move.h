@@ -95,7 +95,7 @@ class Move {
   uint32_t preparations_ = 0;
   int64_t prepare_ms_ = 0;                 // when the newest preparation began
   std::optional<int64_t> took_ms_;         // the one before it
-  bool counted_ = false, enough_ = false;  // of the preparation that is done
+  bool counted_ = false, enough_ = false;  // of the finished preparation
   bool wants_checkpoint_ = false;
   uint32_t tries_ = 0;
   int64_t asked_ms_ = 0, since_ms_ = 0;  // when it was asked for, and when this try began

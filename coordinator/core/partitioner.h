@@ -28,9 +28,9 @@ absl::StatusOr<VariableSize> SizeOf(const VariableSpec& variable);
 uint64_t PartCount(const VariableSize& size, const PartitionerSpec& rule);
 
 // In the order of `variables`, ids counting up, names "<variable>/part_<i>"; the first rows % parts
-// parts have one row more. `ps` is left 0. Two variables of one name are an error, and so are more
-// than kPartitionsMax partitions, names too long for a checkpoint to have that many, one above
-// kPartitionBytesMax, and a model with nothing to train.
+// parts have one row more. `ps` is left 0. Errors: duplicate variable names, more than
+// kPartitionsMax partitions, names too long for a checkpoint of that many partitions, a partition
+// above kPartitionBytesMax, and a model without trainable variables.
 absl::StatusOr<std::vector<PartitionSpec>> PartitionVariables(
     std::span<const VariableSpec> variables, const PartitionerSpec& rule);
 

@@ -3,9 +3,9 @@
 // which calls Drive at every step, hands on every answer, acts on the news that an answer brings,
 // and says when a ps is to be adopted, loaded or told to leave.
 //
-// A ps goes from kAway (nobody answers) by kSeen (it answers, and obeys no newer coordinator) and
-// kAdopted (it obeys this generation) to kReady (it holds its partitions). A new generation takes
-// those that are there back to kSeen, and a ps that is lost goes back to kAway.
+// A ps goes from kAway (no answer) through kSeen (answers, and obeys no newer coordinator) and
+// kAdopted (obeys this generation) to kReady (holds its partitions). A new generation takes those
+// that are there back to kSeen, and a ps that is lost goes back to kAway.
 //
 // Invariants: of each kind at most one call to a ps is in flight, named by its tag; an answer with
 // another tag is late and ignored. Ledgers are read of all ps at once and only while all are ready,
@@ -35,7 +35,7 @@ struct Ps {
   std::string address;
   PsState state = PsState::kAway;
   PsDescription description;       // the newest known, without the intervals of its ledgers
-  std::string served_boot_id;      // of the life that was last kReady
+  std::string served_boot_id;      // the process that was last kReady
   uint64_t served_generation = 0;  // in which it was
   bool found_empty = false;        // it held nothing when this coordinator found it
   uint64_t call_tag = 0;           // calls in flight; 0: none
@@ -127,8 +127,8 @@ class PsTracker {
   bool AnyNeedsLoad() const;
   // How many new lives of ps that were ready have come.
   uint64_t recoveries() const { return recoveries_; }
-  // All are ready for the first time: those that held nothing, while others held the run, have come
-  // in place of ps that were lost together with the last coordinator.
+  // All are ready for the first time: an empty ps among ps that hold the run replaces a ps lost
+  // together with the last coordinator, and counts as a recovery.
   void CountReplaced();
 
   // Looks for ps that are away, and at those that are there. `formed`: all were ready once. Returns
@@ -179,9 +179,8 @@ class PsTracker {
 
   // Tells a ps that has been adopted to leave.
   void Finish(uint32_t index, ExitCode code, const std::string& reason);
-  // After the end: a ps obeys only who has adopted it, so one that was not adopted yet is looked at
-  // and adopted first, and told then. It is loaded with nothing, so its generation may be a used
-  // one.
+  // After the end: a ps obeys only a coordinator that adopted it, so Tell first describes and
+  // adopts a ps where needed. Nothing is loaded, so a used generation may adopt it.
   void Tell(const Exit& exit, int64_t now_ms);
   void OnTold(const PsAnswerEvent& event, int64_t now_ms);
   // Whether all that were told to leave have answered, and with `tell` all were told.

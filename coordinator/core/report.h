@@ -39,7 +39,7 @@ class Report {
     uint64_t applied_min = 0;
     uint64_t applied_max = 0;
     uint64_t rejected = 0;
-    uint64_t samples = 0;  // of applied batches, once
+    uint64_t samples = 0;  // in applied batches, each counted once
     bool healthy = true;
   };
   static LedgerCounts CountsOf(const JobView& job);
@@ -58,7 +58,7 @@ class Report {
 
 struct PartitionSize {
   std::string name;
-  uint64_t bytes = 0;  // of the values
+  uint64_t bytes = 0;  // values only
 };
 // The largest partitions of each ps, at most `most` each, the largest first.
 std::vector<std::vector<PartitionSize>> LargestPartitions(const JobView& job, size_t most);

@@ -1,6 +1,6 @@
-// What the ps of a synchronous job begin a generation with: each goes on with what it holds, or all
-// of them load one checkpoint, which is chosen once. So no two of them load different ones, though
-// a newer one may be committed meanwhile. Owned by the core, which decides when all ps have been
+// What the ps of a synchronous job begin a generation with: every ps keeps its partitions, or all
+// ps load one checkpoint. The checkpoint is chosen once, so all ps load the same checkpoint even if
+// a newer one is committed meanwhile. Owned by the core, which decides when all ps have been
 // adopted (held.h). It emits nothing itself.
 //
 // Invariants: a generation decides at most once. What was wanted stays wanted, through generations

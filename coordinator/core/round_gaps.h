@@ -1,9 +1,9 @@
 // Gaps that workers report in synchronous training: no partition has the state that a batch is to
-// be computed on. Mostly somebody else has computed it meanwhile, which the ledgers tell. If they
-// tell time and again that a partition still lacks the batch, that no partition serves the state it
-// has, and that nothing has come further, the state is lost and waiting brings nothing. Where a
-// partition lacks the batch and the state is served, the worker has not said the truth. Pure; owned
-// by the core, which reads the ledgers after each report.
+// be computed on. Mostly somebody else has computed it meanwhile, which the ledgers tell. If
+// reading after reading shows a partition without the batch, its state unserved and no progress
+// anywhere, the state is lost and waiting is futile. If the state is served although a partition
+// lacks the batch, the worker's report was false. Pure; owned by the core, which reads the ledgers
+// after each report.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ class RoundGaps {
   struct Reading {
     uint64_t epoch = 0;
     std::vector<uint32_t> next = {};  // batches of each lane that all partitions have
-    uint64_t entered = 0;             // by all partitions together
+    uint64_t entered = 0;             // summed over all partitions
     bool served = true;               // each partition serves the state of the one furthest behind
   };
   struct Judgement {

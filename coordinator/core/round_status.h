@@ -7,9 +7,9 @@
 namespace paracord {
 
 // Returns which round the job has come to, of how many; the states of the partitions, in
-// synchronous training; whom the round waits for, how long one takes, and the part of their time in
-// which workers wait, as far as that is known; and how often all ps went back to a checkpoint. Null
-// if the job has no lanes, or is not begun.
+// synchronous training; the workers that the round waits for, the duration of a round, and the
+// share of time that workers spend waiting, where known; and how often all ps went back to a
+// checkpoint. Null if the job has no lanes, or is not begun.
 nlohmann::json RoundsJson(const JobView& job);
 
 }  // namespace paracord

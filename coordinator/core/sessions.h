@@ -1,8 +1,8 @@
-// The sessions of workers: who is here, which of their calls wait for an answer, who rests, and
-// whom an end of the job would not reach. A task has one session; a worker that joins under a task
-// takes the place of the life before it, which must not take it back, or the two would change
-// places for ever. Owned by the core, which opens a session when a worker may take part, gives
-// parked workers something to do, and frees the leases of a session that is over.
+// The sessions of workers: who has joined, which calls are parked, which workers rest, and which
+// workers could not be told that the job ended. A task has one session. A new process of a task
+// displaces the previous process for good; otherwise the two would displace each other for ever.
+// Owned by the core, which opens a session when a worker may take part, gives parked workers
+// something to do, and frees the leases of a session that is over.
 //
 // Invariants: ids are never used again, by any life of a coordinator, and leases draw theirs from
 // here too. A call that is parked or held is answered once, by the next of its kind, by a task or
@@ -49,14 +49,14 @@ struct WorkerSession {
   WorkClaims work;
   int64_t counted_ms = 0;  // when `work` last took a report, or it joined
   BatchTime batch_time;
-  std::string waits_for;  // as it said last
-  // Lanes that it has waited for long enough to compute them, as it said last: a few.
+  std::string waits_for;  // from its last report
+  // Lanes that the worker waits for and offers to compute itself, from its last report.
   std::vector<uint32_t> late;
   std::optional<CallId> hold;  // a call that hears of the end
   int64_t joined_ms = 0;
   std::string task;
   std::string device;
-  uint32_t devices = 1;  // that compute lanes side by side
+  uint32_t devices = 1;  // devices that compute lanes in parallel
 };
 
 class Sessions {
@@ -117,8 +117,8 @@ class Sessions {
   void ServeParked(int64_t now_ms, const std::function<bool()>& look,
                    const std::function<bool(WorkerSession&, CallId)>& give,
                    const std::function<WorkReply(const WorkerSession&)>& wait);
-  // A session rests, of which people are told what it did, so that others, who may do better, have
-  // the leases. Where nobody is left all go on, for it is no worker's fault.
+  // Benches a session for kBenchMs, so that other workers get the leases; `did` is the reason in
+  // the log. If every session is benched, all resume: no single worker is to blame.
   void Rest(WorkerSession& session, int64_t now_ms, const std::string& did);
 
   // Sessions that were silent for longer than `silent_ms`.
@@ -152,18 +152,18 @@ class Sessions {
   Effects& effects_;
   uint64_t last_id_;
   std::map<uint64_t, WorkerSession> sessions_;
-  absl::flat_hash_map<uint64_t, WorkerSession*> by_id_;         // the same, to find them fast
-  std::map<std::string, uint64_t> session_of_;                  // by task
-  std::set<uint64_t> parked_;                                   // that are parked, or were
-  std::map<std::string, std::string> boot_of_;                  // of the newest life of each task
+  absl::flat_hash_map<uint64_t, WorkerSession*> by_id_;  // the same, to find them fast
+  std::map<std::string, uint64_t> session_of_;           // key: task
+  std::set<uint64_t> parked_;                            // parked now or earlier
+  std::map<std::string, std::string> boot_of_;           // task -> boot id of its newest process
   std::map<std::string, std::set<uint64_t>> reports_counted_;   // the newest of that life
   std::map<std::string, GivenSplits> given_;                    // to the newest life of each task
   std::set<std::string> displaced_;                             // boot ids of the lives before
   std::set<std::string> untold_;                                // tasks
   std::set<std::string> asking_;                                // tasks that have no session yet
-  RateLimit opened_{kSessionsAMinuteMax, 60000, kSessionsMax};  // by task and generation
+  RateLimit opened_{kSessionsAMinuteMax, 60000, kSessionsMax};  // per task and generation
   int64_t heard_all_at_ms_ = 0;                                 // after a stop
-  std::string numerics_task_, numerics_;                        // of the first that told
+  std::string numerics_task_, numerics_;                        // from the first report
   bool same_numerics_ = true;
 };
 

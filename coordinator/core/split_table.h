@@ -20,11 +20,11 @@ struct LeaseState {
   uint64_t id = 0;
   uint64_t session = 0;
   uint64_t split = 0;
-  uint32_t next = 0;  // as last reported
-  uint32_t end = 0;   // of the lease, which is the split's but for lanes
+  uint32_t next = 0;  // last reported
+  uint32_t end = 0;   // end of the lease; without lanes: of the split
   int64_t granted_ms = 0;
   int64_t progress_ms = 0;  // when `next` was last reported to be greater, or the grant
-  bool backup = false;      // of a lane that another session has, for one round
+  bool backup = false;      // second lease of a lane, for one round
 };
 
 class SplitTable {
@@ -66,13 +66,13 @@ class SplitTable {
                     uint32_t round);
   // Moves the end of a lane's lease to `end`, or to the lane's if that is before.
   Lease Extend(LeaseState& lease, uint32_t end);
-  // A second lease on the split whose lease is oldest, if that is older than `age_ms` and this
-  // session does not hold it already. Harmless: the ledgers drop what comes twice.
+  // A second lease on the split with the oldest lease, if the lease is older than `age_ms` and
+  // belongs to another session. Harmless: the ledgers drop duplicate pushes.
   std::optional<Lease> GrantAgain(uint64_t lease_id, uint64_t session, int64_t now_ms,
                                   int64_t age_ms, const std::set<uint64_t>& withheld = {});
 
-  // The lanes that others wait for, being the furthest behind, and whose one lease has not come
-  // further since `since_ms`.
+  // The lanes that are furthest behind, block the others, and have a single lease without progress
+  // since `since_ms`.
   std::vector<uint64_t> LanesBehind(int64_t since_ms) const;
   // Whether a lane is not done and has one lease, of another session.
   bool IsWithAnother(uint64_t lane, uint64_t session) const;
@@ -93,10 +93,10 @@ class SplitTable {
 
   const absl::btree_map<uint64_t, LeaseState>& leases() const { return leases_; }
   uint64_t LeasesOf(uint64_t session) const;
-  std::vector<uint64_t> IdsOf(uint64_t session) const;  // of its leases
-  // Whether the session holds a lease of a split other than `split`. When a worker dies, the others
-  // are divided by this: if those that computed other splits at that time live on, the dead one's
-  // batch is to blame rather than what all of them share.
+  std::vector<uint64_t> IdsOf(uint64_t session) const;  // lease ids
+  // Whether the session holds a lease of a split other than `split`. Used after a worker's death:
+  // if workers on different splits survive, the dead worker's batch is to blame rather than a cause
+  // common to all workers.
   bool HasOtherThan(uint64_t session, uint64_t split) const;
   uint64_t batches_done() const;
 
@@ -112,8 +112,8 @@ class SplitTable {
   uint32_t EnteredOf(uint64_t lane) const { return splits_[lane].entered; }
   uint32_t EndOf(uint64_t lane) const { return splits_[lane].end; }
   bool IsDone(uint64_t lane) const { return splits_[lane].next >= splits_[lane].end; }
-  // The rounds that the lane which is furthest ahead has come to, and the one, of those that are
-  // not done, that is furthest behind; the end of the longest lane if all are done.
+  // front: the round of the lane furthest ahead. least: the round of the unfinished lane furthest
+  // behind, or the end of the longest lane if all are done.
   uint32_t front() const;
   uint32_t least() const;
   // By lane, the session that has leased it, for the longest time if there are two; 0: nobody.
@@ -124,7 +124,7 @@ class SplitTable {
     uint32_t next = 0;
     uint32_t end = 0;
     uint32_t holders = 0;
-    uint32_t entered = 0;   // by the ledgers
+    uint32_t entered = 0;   // next, from the ledgers
     uint64_t reporter = 0;  // the session that said `next`; 0: the ledgers did
   };
   // Takes one more split into the table; false if it has them all.
@@ -136,11 +136,11 @@ class SplitTable {
   const uint64_t epoch_;
   const uint64_t batches_;
   const DataPlan plan_;
-  const uint64_t count_;  // of splits
+  const uint64_t count_;  // number of splits
   // The first ones. An epoch may have millions, so those that nobody has begun are not here yet.
   std::vector<Split> splits_;
-  uint64_t open_splits_;     // of all
-  std::set<uint64_t> free_;  // of splits_: open and not leased
+  uint64_t open_splits_;     // of `count_`
+  std::set<uint64_t> free_;  // in splits_: open and not leased
   uint64_t freed_ = 0;
   std::vector<Split> asked_;  // lanes, when the ledgers were asked for
   // There are thousands, and every report looks some up: a tree of few levels misses the cache

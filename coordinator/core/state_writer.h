@@ -1,8 +1,8 @@
 // When job.state is written. Owned by the core, which makes what is written and emits the effect.
 //
-// Invariants: one write is under way at a time, and none behind a claim of our own, after which it
-// would be of an older generation, as if somebody else had claimed that. Whatever was to be written
-// meanwhile is written after it.
+// Invariants: at most one write is in flight, and none while a claim of this coordinator is: the
+// write would carry an older generation than the claim, and look as if another coordinator led.
+// Whatever was to be written meanwhile is written after it.
 #pragma once
 
 #include <cstdint>

@@ -24,9 +24,9 @@ class TableRates {
   struct Window {
     int64_t since_ms = 0;
     uint64_t pulled = 0, pushed = 0;  // then
-    Rate rate{};                      // of the one before it
+    Rate rate{};                      // rate of the previous window
   };
-  std::map<uint32_t, Window> windows_;  // by partition
+  std::map<uint32_t, Window> windows_;  // key: partition
 };
 
 }  // namespace paracord

@@ -26,13 +26,14 @@ class Throughput {
     }
   };
 
-  // What the batches of all sessions took, but those of a session's first report, which has the
-  // time of opening data and model in it. `seconds` are those of the sessions, one after another.
+  // The time that batches took, over all sessions. A session's first report is left out, because it
+  // includes opening the data and the model. `seconds` are those of the sessions, one after
+  // another.
   struct Steps {
     uint64_t batches = 0;
     double seconds = 0, compute_seconds = 0, waited_seconds = 0;
-    size_t workers = 0;    // that took part when batches were reported last
-    uint32_t devices = 1;  // of each of them
+    size_t workers = 0;    // sessions at the last report
+    uint32_t devices = 1;  // per worker
   };
 
   // Training begins or goes on; it stops.
@@ -42,8 +43,8 @@ class Throughput {
   void Tick(int64_t now_ms);
   // Counts what a worker reports for the first time.
   void Count(const WorkRequest& report, int64_t now_ms);
-  // Counts in the steps what one of `workers` sessions reports of the `elapsed_seconds` since its
-  // last report, in which its `devices` computed.
+  // Adds one session's report to the steps: it covers the `elapsed_seconds` since the session's
+  // last report, on `devices` devices, with `workers` sessions in the job.
   void CountSteps(const WorkRequest& report, double elapsed_seconds, size_t workers,
                   uint32_t devices);
 

@@ -1,7 +1,7 @@
 // The sum of one metric over the batches of an epoch, as workers tell it. Which kind of state the
-// metric has is known to workers alone, and a worker may be wrong or lie. So each kind that is told
-// has a sum of its own, up to kKindsMax of them, and the kind counts with which most batches were
-// told, whoever was the first. Owned by EpochHistory. A value; pure.
+// metric has is known to workers alone, and a worker may be wrong or lie. Every reported kind has
+// its own sum, up to kKindsMax, and the kind reported for most batches wins. Owned by EpochHistory.
+// A value; pure.
 #pragma once
 
 #include <cstddef>

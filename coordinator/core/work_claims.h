@@ -1,7 +1,7 @@
-// The work that a session can have done: the batches of the leases that it was given, each computed
-// once, and those of an earlier session of its task that nobody had heard of. A report beyond that
-// cannot be true, and is not counted, so that nobody can write any number into the status and the
-// summary. Pure; one in each session.
+// The work that a session can have done: the batches of its leases, each computed once, and the
+// unreported batches of earlier sessions of its task. A report beyond that cannot be true, and is
+// not counted, so that nobody can write any number into the status and the summary. Pure; one in
+// each session.
 #pragma once
 
 #include <cstdint>
