@@ -2,8 +2,9 @@
 // the ParameterServer, which asks on its loop, runs the timers and looks for the job's end in DIR.
 //
 // Invariants: a ps that has loaded something waits for no coordinator that gives a job that is done
-// more to do. One that has not waits once, for the end that its first look in DIR has found: the
-// order of starts is anybody's. Where another end is found later, the job ended meanwhile.
+// more to do. A ps that has loaded nothing waits once, if its first look in DIR finds a finished
+// job, because ps and coordinator may start in any order. If a later look finds a different end,
+// the job ended in the meantime.
 #pragma once
 
 #include <algorithm>

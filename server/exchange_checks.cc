@@ -1,4 +1,4 @@
-// What an exchange has to prove, and what it may take, before the store sees it.
+// Checks an exchange's proofs and memory use before the store sees the exchange.
 #include <algorithm>
 #include <string>
 

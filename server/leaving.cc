@@ -25,11 +25,11 @@ constexpr int64_t kUnplacedMs = 3000;
 // Within this time the end of a coordinator that left just before us is noticed.
 constexpr int64_t kLookAgainMs = 100;
 
-// A ps that no coordinator has called says after this time that it waits for one.
+// After this time without a call a ps logs that it waits for a coordinator.
 constexpr int64_t kUncalledMs = 10000;
 
-// A coordinator calls a ps several times in timeouts.ps_ms; one that it has not called for so many
-// of them serves nobody.
+// A coordinator calls a ps several times in timeouts.ps_ms; a ps uncalled for kUncalledShare times
+// timeouts.ps_ms has no coordinator.
 constexpr int64_t kUncalledShare = 3;
 
 }  // namespace

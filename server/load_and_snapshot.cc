@@ -1,5 +1,5 @@
 // Load and Snapshot: orders that take long. The executor carries them out; a repeated order joins
-// the one that runs, and what was overtaken by a newer generation is dropped when it comes back.
+// the running order, and the result of an order overtaken by a newer generation is dropped.
 #include <algorithm>
 #include <memory>
 #include <utility>
@@ -150,7 +150,7 @@ void ParameterServer::Impl::Load(LoadRequest request, const CallPtr& call) {
     answer_now = content_ != nullptr && content_->loaded_generation == generation_;
     if (answer_now) PROBE("ps.load.repeated");
     if (answer_now || closed_) return absl::OkStatus();
-    // One that runs is of this generation, or Adopt would have voided it.
+    // A running order belongs to this generation: Adopt voids older orders.
     ASSIGN_OR_RETURN(started, orders_.Load(call, answers));
     if (started != nullptr) dropped = std::exchange(content_, nullptr);
     return absl::OkStatus();
@@ -209,7 +209,8 @@ void ParameterServer::Impl::Loaded(const std::shared_ptr<PendingOrders::Loading>
     ArmOrphanTimer((*content)->timeouts.orphan_ms);  // the job may say less than the options
     log_.Info("loaded {} partitions of run {}", (*content)->partitions.size(), (*content)->run_id);
     if (!(*content)->drawn.empty()) log_.Info("{}", (*content)->drawn);
-  } else if (!loading->other_dir || !other_dir_said_.exchange(true)) {  // which comes each second
+  } else if (!loading->other_dir ||
+             !other_dir_said_.exchange(true)) {  // the coordinator retries each second
     log_.Error("cannot load: {}", content.status().ToString());
   }
   for (const CallPtr& call : *waiting) {
@@ -287,8 +288,8 @@ void ParameterServer::Impl::TakeAndWrite(const SnapshotRequest& request,
       Enter([this, result, writing] { Wrote(writing, std::move(*result)); }));
 }
 
-// One job of the executor makes images and has the partitions wait with them, and when the last one
-// has come to the cut, another one writes. No thread waits between the two.
+// One executor job creates the images and leaves each with its partition; after the last partition
+// reaches the cut, a second job writes them. No thread blocks in between.
 void ParameterServer::Impl::TakeCut(const SnapshotRequest& request,
                                     const std::shared_ptr<Writing>& writing) {
   // Partitions keep this, which keeps nothing alive.

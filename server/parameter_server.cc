@@ -28,8 +28,8 @@ absl::Status CheckProtocol(uint32_t protocol) {
       absl::StrCat("protocol ", kProtocol, " is spoken here, the request has ", protocol));
 }
 
-// So far above its own generation a ps obeys only who has claimed that in DIR: whoever can reach it
-// could drive the generations up otherwise, until none is left.
+// A ps accepts a generation more than this far above its own only if DIR has the claim. Otherwise
+// any client could drive the generations up until none is left.
 constexpr uint64_t kLeapMax = 1000;
 
 std::shared_ptr<MemoryBudget> MemoryOf(const PsOptions& options) {
@@ -368,7 +368,7 @@ void ParameterServer::Impl::AdoptIfClaimed(const AdoptRequest& request, const Ca
 void ParameterServer::Impl::AdoptNow(const AdoptRequest& request, const CallPtr& call) {
   Answers answers;
   std::deque<ParkedExchange> parked;  // let go of without the lock
-  absl::Status why;                   // of what the adoption voids
+  absl::Status why;                   // the error for orders that the adoption voids
   const auto adopt = [&]() -> absl::Status {
     MutexLock lock(mu_);
     RETURN_IF_ERROR(CheckProtocol(request.protocol()));
@@ -417,10 +417,10 @@ void ParameterServer::Impl::AdoptNow(const AdoptRequest& request, const CallPtr&
   AnswerAdoptions();
 }
 
-// What the ledgers do not show in the answer must not be entered by a push of the generation
-// before, and in synchronous training one that had reached some partitions of the only ps and not
-// the others would take all of them back to a checkpoint. A push that comes later finds its
-// generation over, and the last one under way comes here.
+// A push of the previous generation must not apply a batch after the answer's ledgers were read. In
+// synchronous training with a single ps, a push applied by only some partitions would roll all of
+// them back to a checkpoint. So the answer waits for pushes in flight, the last of which calls this
+// function; later pushes are rejected by their generation.
 void ParameterServer::Impl::AnswerAdoptions() {
   std::vector<CallPtr> calls;
   {

@@ -30,17 +30,18 @@ struct PsOptions {
   // Bytes of replaced values and of 16-bit copies that readers still hold; above this limit
   // exchanges wait for the readers.
   uint64_t pinned_bytes_max = uint64_t{2} << 30;
-  uint64_t staged_bytes_max = uint64_t{1} << 30;  // of gradients that come before their push
-  // From which all of the ps reserves; null: one of its own without a limit, but for the two above.
+  uint64_t staged_bytes_max = uint64_t{1} << 30;  // gradients that arrive before their push
+  // The budget for all memory of the ps; null: a private budget limited only by the two caps above.
   std::shared_ptr<MemoryBudget> memory = nullptr;
-  // Answers exchanges that had to wait, so that neither the loop nor a snapshot holds them up;
-  // null: the environment's executor does.
+  // Runs parked exchanges, so that neither the loop nor a snapshot delays them; null: the
+  // environment's executor.
   Executor* exchanges = nullptr;
   // Says which client the listener has refused or cut last, and why; "" for none. The coordinator
   // is told. Called on any thread; null: nobody knows.
   std::function<std::string()> refused_peer = nullptr;
-  // When the job ends it lets go of all it holds and stays, for a supervisor that would start it
-  // again whatever it exits with, until it is told to drain or a coordinator wants more.
+  // When the job ends, the ps frees its partitions but keeps running until a drain, or until a
+  // coordinator gives the job more to do. For supervisors that restart a process whatever its exit
+  // code.
   bool stay = false;
 };
 

@@ -116,8 +116,8 @@ class ParameterServer::Impl : public SharedGate<Impl> {
   // Whether the coordinator has leased the split of a push, and has decided that the batch is
   // entered without gradients if it is to be. PERMISSION_DENIED, INVALID_ARGUMENT.
   absl::Status CheckProofs(const ExchangeRequest& header) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Whether a request of so many bytes fits together with its ids of rows, which take 8 bytes each
-  // while it is answered. A limit error otherwise.
+  // Whether a request of `bytes` fits together with its row ids, 8 bytes each while the request is
+  // answered. A limit error otherwise.
   absl::Status CheckIds(const DecodedRequest& request, uint64_t bytes) const;
   // Whether copies of so many bytes may ever be made for one reply. A limit error otherwise.
   absl::Status CheckRows(uint64_t bytes) const;
@@ -177,12 +177,12 @@ class ParameterServer::Impl : public SharedGate<Impl> {
   std::optional<std::string> checkpoint_asked_ ABSL_GUARDED_BY(mu_);
   std::atomic<uint64_t> generation_ = 0;          // 0: never adopted. Written under mu_
   std::string coordinator_ ABSL_GUARDED_BY(mu_);  // whom it obeys
-  std::string proof_key_ ABSL_GUARDED_BY(mu_);    // of that one
+  std::string proof_key_ ABSL_GUARDED_BY(mu_);    // matches coordinator_
   std::shared_ptr<const Content> content_ ABSL_GUARDED_BY(mu_);
   PendingOrders orders_ ABSL_GUARDED_BY(mu_);
   std::optional<int> ended_ ABSL_GUARDED_BY(mu_);  // the job, with this code; and it has stayed
   struct Holds {
-    std::map<uint64_t, CallPtr> calls;  // by numbers that are used once
+    std::map<uint64_t, CallPtr> calls;  // key: a number never reused
     uint64_t last = 0;
   };
   Holds holds_ ABSL_GUARDED_BY(mu_);

@@ -1,6 +1,6 @@
 // Exchanges that wait because slow readers pin too much, or because the rows they pull do not fit
-// beside what is pinned. Nothing of them has been done before they go on, in the order in which
-// they came, one at a time on an executor: the loop only decides. Owned by the ParameterServer,
+// beside what is pinned. A parked exchange has had no effect yet. The loop decides when exchanges
+// resume; an executor runs them one at a time, in order of arrival. Owned by the ParameterServer,
 // which parks an exchange; thread-safe.
 //
 // Invariants: each exchange is answered once, given up once, or dropped when its caller goes away.
@@ -73,7 +73,7 @@ class ParkedExchanges : public SharedGate<ParkedExchanges> {
   bool answering_ = false;
   EventLoop::TimerId patience_timer_ = 0;  // 0: nobody waits for slow readers
   int64_t waiting_since_ms_ = 0;           // while the timer runs
-  std::optional<int64_t> warned_ms_;       // of slow readers that were waited for no longer
+  std::optional<int64_t> warned_ms_;       // last warning: gave up waiting for slow readers
   std::optional<int64_t> warned_of_wait_ms_;
 
   mutable Mutex mu_;

@@ -74,9 +74,9 @@ class PendingOrders {
 
   // Voids what is under way. Its callers are to be answered with `why`.
   void VoidAll(const absl::Status& why, Answers& answers);
-  // What is read beside the contents, for a move. The pointer may be taken under the lock, and what
-  // it points to is used on the executor alone, whose work comes in the order in which it was
-  // given. No generation voids it, since nobody is served from it.
+  // What is read beside the contents, for a move. Any thread may copy the pointer under the lock;
+  // only the executor, which runs its work in order, uses the PreparedLoad. No generation voids it,
+  // since nobody is served from it.
   struct Preparing {
     std::shared_ptr<PreparedLoad> load;
     std::vector<CallPtr> waiting;  // for the order that is carried out

@@ -1,4 +1,4 @@
-// Prepare: a ps reads partitions that a move will bring it beside those that it serves.
+// Prepare: before a move, a ps reads its future partitions while serving its current ones.
 #include <memory>
 #include <utility>
 
@@ -12,7 +12,7 @@
 
 namespace paracord {
 
-// Reads the checkpoint of the order, or what it has beyond the one that was prepared before.
+// Reads the checkpoint of the order, or only its increments over the last prepared checkpoint.
 void ParameterServer::Impl::Prepare(LoadRequest request, const CallPtr& call) {
   const std::string checkpoint = request.checkpoint();
   if (!ParseCheckpointName(checkpoint).has_value() || request.fence().run_id().empty()) {

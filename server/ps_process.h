@@ -1,5 +1,5 @@
-// What a process with a ParameterServer does around it: the flags that say how, its memory, the way
-// for workers of this host, and memory that is given back. Used by main.
+// What a process with a ParameterServer does around it: flags, memory limits, shared memory for
+// workers on this host, and the return of unused memory to the kernel. Used by main.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +29,8 @@ struct PsFlags {
   void Set(PsOptions& options) const;
 };
 
-// Lets processes of this host that have the boot id of `ps` call it over shared memory, which
-// workers alone use. `credentials` may be null. UNAVAILABLE: there is no socket for it.
+// Lets processes on this host that know the boot id of `ps` call it over shared memory. Only
+// workers do. `credentials` may be null. UNAVAILABLE: there is no socket for it.
 absl::StatusOr<std::unique_ptr<Listener>> OfferSharedMemory(ParameterServer& ps,
                                                             std::shared_ptr<Intake> intake,
                                                             Credentials* credentials);
