@@ -3,8 +3,8 @@
 // store is looked at once more, since a ps may have gone on writing. Owned by the coordinator, and
 // used on the executor alone, whose thread it blocks.
 //
-// Invariant: a checkpoint that still has its manifest keeps what it continues, so that a disk that
-// fails leaves old checkpoints but none without its base.
+// Invariant: no base is removed before the manifests of its increments. A failing disk can thus
+// leave old checkpoints behind, but never an increment without its base.
 #pragma once
 
 #include <cstddef>
@@ -27,14 +27,14 @@ class CheckpointRemover {
   // `files` outlives this object; `checkpoints` is the directory of the checkpoints.
   CheckpointRemover(Files& files, std::string checkpoints);
 
-  // Removes what has these names, each of which comes before what it continues. Returns an error
-  // for each that cannot be removed now and was not tried before.
+  // Removes the named checkpoints; the caller lists each increment before its base. Returns an
+  // error for each that cannot be removed now and was not tried before.
   std::vector<absl::Status> Remove(const std::vector<std::string>& names);
 
  private:
   struct Old {
     std::string name;
-    std::string base;        // that it continues, as far as its manifest could be read
+    std::string base;        // its base, if the manifest was readable
     bool base_known = true;  // false: its manifest cannot be read, and is there
     bool removed = false;    // once; it is a round's directory in an object store
   };

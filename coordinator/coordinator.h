@@ -29,9 +29,9 @@ namespace paracord {
 struct CoordinatorOptions {
   Job job;
   std::vector<std::string> accept_changes = {};  // files of its program that may differ on resume
-  std::vector<std::string> ps_addresses;         // by index
+  std::vector<std::string> ps_addresses;         // index: ps
   std::vector<std::string> workers = {};         // tasks, as in CoreOptions
-  bool nodes = false;                            // as in CoreOptions
+  bool nodes = false;                            // see CoreOptions
   int64_t agree_ms = 2000;                       // the same
   std::string dir;                               // shared DIR of the job; absolute
   std::string host = "";                         // on which this runs, for messages
@@ -56,7 +56,7 @@ class Coordinator : public Service {
 
   void Handle(std::string_view method, absl::Cord request,
               std::shared_ptr<ServerCall> call) override;
-  void Drain(const std::string& signal);  // that came: SIGTERM or SIGINT; on the loop
+  void Drain(const std::string& signal);  // SIGTERM or SIGINT; call on the loop
 
   // For supervisors: ready as soon as the job's directory has been read. On the loop.
   HealthState Health() const;
@@ -64,7 +64,7 @@ class Coordinator : public Service {
   // newest events and the largest partitions; and the same as metrics.
   std::string PageJson();
   void AddMetrics(MetricSet& metrics) const;
-  // Shows those who watch what a listener says of a client that it refused. On the loop.
+  // Adds a listener's report of a refused client to the status. On the loop.
   void NoteRefused(const std::string& sentence);
 
   // Until Start: as given.

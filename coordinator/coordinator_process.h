@@ -1,5 +1,5 @@
-// What a process with a Coordinator does around it: the flags that say which job it owns, its
-// options from them and the cluster, and its start if nobody else leads the job. Used by main.
+// What a process with a Coordinator does around it: the flags that name its job, its options (from
+// the flags and the cluster), and its start if no other coordinator leads the job. Used by main.
 #pragma once
 
 #include <functional>
@@ -43,8 +43,8 @@ absl::StatusOr<CoordinatorOptions> ReadCoordinatorOptions(Files& files,
                                                           std::vector<std::string> ps_addresses,
                                                           const CoordinatorPlace& place);
 
-// Starts a coordinator that listens at `address` if no other one leads the job in its directory, or
-// else, when that one has had time to leave, calls `exit` with kInUse. On the loop.
+// Starts a coordinator that listens at `address`. If another coordinator leads the job in DIR and
+// does not leave in time, calls `exit` with kInUse. On the loop.
 class CoordinatorStart {
  public:
   // The coordinator must outlive this object.

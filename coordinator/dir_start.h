@@ -56,7 +56,7 @@ class DirStart {
   const std::vector<std::string> accepted_;
   const bool keeps_job_;
   std::vector<std::string> untaken_;
-  std::map<std::string, absl::Status> verified_;  // by name: OK or the damage
+  std::map<std::string, absl::Status> verified_;  // name -> OK or the damage
 };
 
 }  // namespace paracord

@@ -1,8 +1,7 @@
 // The charts of a job: TensorBoard's event files, in DIR/tensorboard. One a life of a coordinator,
 // and another one after an error, since a reader stops at a torn record. Owned by the coordinator;
-// used on the executor alone. The file is open while it is written only, so
-// that nothing stands in the way of who unmounts DIR. Nothing depends on these files: what fails is
-// said and left out.
+// used on the executor alone. The file is open only during a write, so DIR can be unmounted between
+// writes. Nothing depends on these files: what fails is said and left out.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +22,8 @@ class EventFile {
   // `directory` is made with the first file. Names of files begin with `generation`.
   EventFile(Files& files, std::string directory, uint64_t generation);
 
-  // Writes them, and before the first of a file that what earlier ones say of `Chart::step` and
-  // later is void.
+  // Writes the charts. The first record of a file voids what earlier files say of steps from
+  // `Chart::step` on.
   absl::Status Append(int64_t unix_ms, const std::vector<Chart>& charts);
 
  private:
@@ -35,7 +34,7 @@ class EventFile {
   const std::string directory_;
   const uint64_t generation_;
   uint64_t begun_ = 0;
-  std::string path_;    // of the newest
+  std::string path_;    // the newest file's
   bool sound_ = false;  // it may be gone on with
 };
 

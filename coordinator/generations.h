@@ -30,7 +30,8 @@ absl::Status Claim(Files& files, const std::string& dir, uint64_t generation,
                    const std::string& boot_id);
 
 // After a write and before anybody acts on it: a coordinator that claimed a newer generation before
-// this may have looked at DIR before the write (ABORTED), and one that claims it later will see it.
+// this check may have read DIR before the write (ABORTED); a coordinator that claims later will see
+// the write.
 absl::Status CheckNewestGeneration(Files& files, const std::string& dir, uint64_t generation);
 
 }  // namespace paracord

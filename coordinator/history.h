@@ -1,6 +1,6 @@
 // Keeps for the status page what a job did until now: the curves of its training and the newest
-// lines of the coordinator's log. Both are bounded: when the curves are full, every second point
-// goes and points are taken half as often, so that they always reach back to the start of this
+// lines of the coordinator's log. Both are bounded: when the curves are full, every second point is
+// dropped and the sampling rate halves, so the curves always reach back to the start of this
 // coordinator. Owned by the coordinator, used on its loop.
 #pragma once
 

@@ -2,8 +2,8 @@
 // never committed, and of checkpoints without a manifest. Blocking, for the executor's thread.
 //
 // Whoever calls it has claimed `generation`; only older generations are touched. Their coordinators
-// and ps may still live and write: each directory is taken away by a rename first, so that whatever
-// comes after by its name fails, and nothing is ever committed with half its files. In an object
+// and ps may still live and write: each directory is renamed before its files are removed, so later
+// operations on the old name fail and no half-removed directory is ever committed. In an object
 // store, where nothing is renamed, the object REMOVED does the same: it is put into the round's
 // directory before anything there is removed and stays for good, and a manifest whose round has it
 // makes no checkpoint.
@@ -21,9 +21,9 @@ namespace paracord {
 // The name of a directory that is being removed begins with this; the name that it had follows.
 inline constexpr char kLeftoverPrefix[] = "leftover-";
 
-// Removes what stands under the name of a checkpoint whose commit, which was our own, has failed
-// for good, unless it is there after all. No ps writes there any more. Returns whether it stands,
-// and then durably; after an error it may stand or not.
+// Removes the directory of a checkpoint after this coordinator's commit failed for good, unless the
+// commit succeeded after all. No ps writes there any more. Returns whether it stands, and then
+// durably; after an error it may stand or not.
 absl::StatusOr<bool> RemoveUncommitted(Files& files, const std::string& checkpoints,
                                        const std::string& name);
 

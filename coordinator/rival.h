@@ -1,8 +1,8 @@
-// Asked before a coordinator starts: does another one lead this job and live? Two that are both
-// restarted whenever they are fenced would fence each other for ever, so one that finds the other
-// alive waits for it to leave (it may be draining), and leaves itself if it stays. This is good
-// manners alone: what keeps two that cannot reach each other apart is the claim of a generation.
-// Used on the loop; DIR is read on the executor.
+// Asked before a coordinator starts: does another one lead this job and live? Two coordinators
+// restarted after every fencing would fence each other for ever. So a starting coordinator that
+// finds a live rival waits for the rival to leave (it may be draining), and exits if the rival
+// stays. This is good manners alone: what keeps two that cannot reach each other apart is the claim
+// of a generation. Used on the loop; DIR is read on the executor.
 #pragma once
 
 #include <cstdint>
