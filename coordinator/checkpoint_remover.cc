@@ -46,7 +46,7 @@ absl::Status CheckpointRemover::RemoveOne(Old& old) {
 }
 
 std::vector<absl::Status> CheckpointRemover::Remove(const std::vector<std::string>& names) {
-  // None of the new ones continues one that is tried again, which was to go before it.
+  // Retried checkpoints first; no new name is an increment of a retried base.
   std::vector<Old> olds = std::exchange(again_, {});
   const size_t tried = olds.size();
   for (const std::string& name : names) olds.push_back({.name = name, .base = ""});
@@ -61,7 +61,7 @@ std::vector<absl::Status> CheckpointRemover::Remove(const std::vector<std::strin
         absl::StrCat(olds[i].name,
                      " cannot be removed, and is tried again with the next: ", Text(removed)));
   }
-  // Those that go from the end leave none behind that is tried again and was to go before them.
+  // Dropping from the end is safe: a retried increment stands before its base.
   again_.resize(std::min(again_.size(), kAgainMax));
   return errors;
 }

@@ -22,7 +22,8 @@ namespace {
 
 constexpr int64_t kChartMs = 2000;
 
-// A coordinator that was stopped in the middle of this puts back what the newer one has said.
+// If a newer coordinator claimed DIR meanwhile and completed the job, restores the summary of the
+// completed job from the newest manifest.
 absl::Status WriteSummaryOf(Files& files, const std::string& dir, uint64_t generation,
                             const std::string& contents) {
   RETURN_IF_ERROR(CheckNewestGeneration(files, dir, generation));

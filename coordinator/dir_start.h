@@ -25,7 +25,7 @@ class DirStart {
   struct Begun {
     bool done = false;  // the job is, and summary.json says so
     FoundInDir found;
-    Job job;                           // that goes on
+    Job job;                           // the job that training resumes
     std::vector<std::string> untaken;  // keys of the job given that are another's there, with both
   };
   // Reads DIR, claims a generation, and takes back what an earlier end has left. It may be called

@@ -15,8 +15,8 @@
 namespace paracord {
 namespace {
 
-// Nobody else knows this name, so what is seen in it stays true. A manifest: its coordinator was
-// just ahead of us, and it is a checkpoint.
+// No other process knows the new name, so its contents no longer change. A manifest: its
+// coordinator was just ahead of us, and it is a checkpoint.
 void RemoveTaken(Files& files, const std::string& checkpoints, const std::string& name) {
   const std::string taken = absl::StrCat(checkpoints, "/", kLeftoverPrefix, name);
   if (!IsCheckpoint(files, taken)) {
@@ -127,7 +127,7 @@ void RemoveLeftovers(Files& files, const std::string& checkpoints, uint64_t gene
   const absl::StatusOr<std::vector<std::string>> names = files.List(checkpoints);
   if (!names.ok()) return;
   for (const std::string& name : *names) {
-    if (name.starts_with(kLeftoverPrefix)) {  // by one that died here
+    if (name.starts_with(kLeftoverPrefix)) {  // a dead coordinator renamed it
       RemoveTaken(files, checkpoints, name.substr(std::string_view(kLeftoverPrefix).size()));
       continue;
     }

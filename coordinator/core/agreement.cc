@@ -9,8 +9,8 @@
 namespace paracord {
 namespace {
 
-constexpr size_t kFactsMax = 16;      // of workers that disagree
-constexpr int64_t kOpeningTimes = 5;  // of agree_ms, where a worker has come and opens its files
+constexpr size_t kFactsMax = 16;      // disagreeing workers remembered
+constexpr int64_t kOpeningTimes = 5;  // times agree_ms, while a worker opens its files
 
 }  // namespace
 

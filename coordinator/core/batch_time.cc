@@ -7,9 +7,9 @@ namespace paracord {
 namespace {
 
 constexpr double kMeasured = 0.05;     // seconds that are long enough beside a clock's millisecond
-constexpr double kSecondsMin = 1e-6;   // of a batch
+constexpr double kSecondsMin = 1e-6;   // seconds a batch
 constexpr double kSecondsMax = 86400;  // a day
-constexpr double kMeanKept = 0.8;      // of the mean, with each further batch
+constexpr double kMeanKept = 0.8;      // weight of the old mean
 constexpr double kChangeMax = 2;
 
 }  // namespace

@@ -13,7 +13,7 @@ namespace {
 constexpr int64_t kRetryRoundMs = 5000;  // after a round that failed
 constexpr uint32_t kSnapshotTries = 3;   // for each ps of a round, for lost messages
 constexpr uint32_t kCommitTries = 3;     // where the checkpoint is not the final one
-constexpr uint32_t kBestTries = 3;       // of rounds that are to hold the best evaluation so far
+constexpr uint32_t kBestTries = 3;       // rounds for the best checkpoint
 
 }  // namespace
 

@@ -39,9 +39,9 @@ void CoordinatorCore::ActOn(Failures::Verdict verdict, uint64_t split, ExitCode 
     case Failures::Verdict::kTryAgain:
       return;
     case Failures::Verdict::kReject:
-      // Some push of the batch may be on its way, of a worker that nobody hears of any more or that
-      // is at the same split: a new generation keeps it out. Else the ledgers are enough, but for
-      // gradients that are in the sum of a round that is not whole, of which no ledger tells.
+      // A push of the batch may be in flight, from a worker that went silent or works on the same
+      // split: a new generation keeps it out. Else the ledgers are enough, but for gradients that
+      // are in the sum of a round that is not whole, of which no ledger tells.
       if (training_.MayBePushed(split) || job_.guarantees.sync()) {
         PROBE("coordinator.reject.fenced");
         generation_.Want("a batch is rejected");

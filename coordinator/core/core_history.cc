@@ -37,7 +37,7 @@ bool IsFurther(const EpochHistory& one, const EpochHistory& other) {
 void CoordinatorCore::RestoreHistory(const nlohmann::json& epochs, const nlohmann::json& open) {
   const auto read = [this](const nlohmann::json& some_epochs, const nlohmann::json& some_open) {
     EpochHistory history;
-    if (some_open.is_null()) return history;  // of an earlier version
+    if (some_open.is_null()) return history;  // written by an earlier version
     const absl::Status status = history.Restore(some_epochs, some_open);
     if (!status.ok()) effects_.Warn(std::string(status.message()));
     if (history.closed() > 0) history.Extend(Extent().BatchesOfEpoch(history.closed() - 1));

@@ -11,8 +11,8 @@
 
 namespace paracord {
 
-// The facts of a job that has trained nothing are replaced. It is another run, so that nothing of
-// the one before is taken for its own.
+// Replaces the facts of an untrained job. A new run id keeps the partitions of the old run from
+// being taken for the new run's.
 void CoordinatorCore::BeginAnew(const JobFacts& facts, uint32_t devices) {
   const std::string before = record_.run_id();
   const std::string run_id =

@@ -85,8 +85,9 @@ void CoordinatorCore::SayEnds(const WorkerSession& session, WorkReply& reply) {
   }
 }
 
-// Adds to `reply` what there is for a session that wants a task: free lanes that it is to have,
-// leases that are moved on, or a second lease of a lane that others wait for. True if there is any.
+// Adds to `reply` what there is for a session that wants a task: free lanes assigned to the
+// session, extended leases, or a second lease of a lane that blocks the round. True if there is
+// any.
 bool CoordinatorCore::TryGiveLanes(WorkerSession& session, WorkReply& reply) {
   SplitTable& table = *training_.table();
   ExtendLanes(session, reply);

@@ -112,8 +112,8 @@ absl::StatusOr<Move::Plan> CoordinatorCore::PlanMove(const ScaleRequest& request
   return plan;
 }
 
-// Says which of the ps that have been looked at has too small a limit of memory for what it would
-// hold. The optimizer's state is taken to grow with the values.
+// Names a ps whose memory limit is too small for its partitions after the move; skips ps not yet
+// described. The optimizer's state is taken to grow with the values.
 std::optional<std::string> CoordinatorCore::NoRoom(const Move::Plan& plan) const {
   const std::vector<uint64_t> bytes = BytesNow(View());
   uint64_t resident = 0;
@@ -184,8 +184,8 @@ bool CoordinatorCore::HasTables() const {
                              [](const VariableSpec& variable) { return variable.has_table(); });
 }
 
-// Has the ps that get partitions read these from one checkpoint after the other, of which each has
-// only the rows that have changed since the one before. True if training may stop.
+// Has the receiving ps read their partitions from successive checkpoints, each an increment with
+// only the rows changed since the previous checkpoint. True if training may stop.
 bool CoordinatorCore::PrepareMove() {
   if (!move_.Is(Move::Phase::kPreparing)) move_.Prepare("", now_ms_);
   const std::string& preparing = move_.preparing();

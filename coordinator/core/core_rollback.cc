@@ -27,7 +27,8 @@ std::vector<HeldPartition> HeldPartitions(const JobView& job) {
   return held;
 }
 
-// Says why a ps cannot go on with what it holds though it has its partitions; nullopt if it can.
+// Says why a ps that holds its partitions must reload them: its settings differ from the job's.
+// nullopt: it may keep them.
 std::optional<std::string> OtherSettings(const JobView& job) {
   const std::string settings = PsSettings(job.options.job);
   for (uint32_t i = 0; i < job.ps.size(); ++i) {

@@ -1,4 +1,4 @@
-// Checkpoints: when a round begins, what its manifest says, and what follows when it is committed.
+// Checkpoints: the start of a round, its manifest, and the steps after its commit.
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -92,8 +92,9 @@ void CoordinatorCore::DriveRounds() {
                 std::move(chain));
 }
 
-// While a job moves its checkpoints continue one another, whatever it says otherwise, so that the
-// closing one has only what has changed since the new ps have prepared.
+// While an asynchronous job moves, at most every eighth checkpoint is full, even if the job sets a
+// smaller full_every: an incremental last checkpoint holds only the changes since the new ps
+// prepared.
 uint32_t CoordinatorCore::FullEvery() const {
   constexpr uint32_t kWhileMoving = 8;
   const uint32_t said = job_.checkpoint.full_every;

@@ -1,4 +1,4 @@
-// Sessions of workers, what they are given to do, and what becomes of batches that fail.
+// Worker sessions, the tasks they receive, and failed batches.
 #include <algorithm>
 #include <utility>
 

@@ -15,7 +15,7 @@ using nlohmann::json;
 
 constexpr uint64_t kMeasuredLeast = 50;  // batches of each lane, or in all where there are none
 
-// The cluster as it is named, with the devices that its workers have said they have.
+// The cluster spec, with the devices reported by its workers.
 ClusterShape NamedShape(const JobView& job) {
   ClusterShape shape{.ps = job.options.nodes ? 0 : job.ps.size(),
                      .workers = job.options.workers.size()};

@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr size_t kBadRecordBytesMax = 500;  // of the text that names one
+constexpr size_t kBadRecordBytesMax = 500;  // the text that names a bad record
 constexpr char kEarlierCoordinator[] = "";  // the teller of sums that were restored
 
 absl::Status CannotBe(const std::string& what) {
@@ -135,8 +135,8 @@ absl::Status EpochHistory::Add(const TrainedBatches& told, const DataPlan& plan,
     bad_total_ += planned - examples;
   }
   bad_most_ = std::max(bad_most_, sums.planned - sums.examples);
-  // The metrics of a report are sums over all of its batches, so they cannot be counted where some
-  // of these batches have been counted before.
+  // A report's metrics are sums over all its batches, so they are dropped if any of the batches was
+  // counted before.
   if (added == 0 || added < told.losses_size()) return absl::OkStatus();
   if (sums.metrics.size() < static_cast<size_t>(told.metrics_size())) {
     sums.metrics.resize(static_cast<size_t>(told.metrics_size()));

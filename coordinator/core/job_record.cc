@@ -18,7 +18,7 @@ namespace paracord {
 namespace {
 
 constexpr int kMetricsMax = 1000;
-constexpr size_t kShownBytesMax = 200;  // of what a worker says, in a line of the log
+constexpr size_t kShownBytesMax = 200;  // a worker's text in a log line
 constexpr size_t kListsBytesMax = 1000;
 
 constexpr char kOtherData[] =

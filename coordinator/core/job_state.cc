@@ -18,7 +18,7 @@ namespace {
 using nlohmann::json;
 
 constexpr int kFormat = 2;
-constexpr int kFormatOfLanes = 3;  // of a job whose epochs are cut into lanes
+constexpr int kFormatOfLanes = 3;  // epochs are cut into lanes
 constexpr char kChecksumKey[] = "state_crc32c";
 
 template <class Message>

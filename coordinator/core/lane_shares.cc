@@ -52,7 +52,7 @@ void DealOut(uint64_t lanes, std::vector<Taker>& takers) {
   }
 }
 
-// Returns those that are to have lanes, those that hold most first, with their shares.
+// Returns the sessions that get lanes, with their shares, the largest holder first.
 std::vector<Taker> TakersOf(std::span<const uint64_t> holders,
                             std::span<const LaneTaker> sessions) {
   std::map<uint64_t, std::vector<uint64_t>> held;

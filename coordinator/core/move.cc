@@ -6,7 +6,7 @@ namespace paracord {
 namespace {
 
 constexpr uint32_t kMoveTriesMax = 3;
-constexpr uint32_t kPreparationsMax = 4;  // of checkpoints, one after the other
+constexpr uint32_t kPreparationsMax = 4;  // consecutive checkpoints
 constexpr int64_t kShortMs = 1000;        // a preparation this short is done in the stop, too
 
 const char* PhaseText(Move::Phase phase) {

@@ -18,8 +18,8 @@ namespace {
 
 constexpr uint64_t kElementBytes = sizeof(float);  // the one dtype there is
 constexpr uint64_t kVariableBytesMax = uint64_t{1} << 62;
-// Nobody knows the bytes of a growing table's shard, so each shard counts as this many, which gives
-// every ps the same number of shards.
+// The size of a growing table's shard is unknown. Every shard counts as this many bytes, so each ps
+// gets an equal number of shards.
 constexpr uint64_t kSlotBytes = uint64_t{16} << 20;
 
 // A partition takes at most this much in the header of a ps's file: its values, its ledger and

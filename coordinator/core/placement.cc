@@ -47,7 +47,7 @@ absl::Status PlacePartitions(const std::string& rule, uint32_t ps_count,
 
 std::vector<uint32_t> Rebalance(uint32_t ps_count, std::span<const uint64_t> bytes,
                                 std::vector<uint32_t> holders) {
-  constexpr double kFullest = 1.1;  // of the mean
+  constexpr double kFullest = 1.1;  // times the mean
   std::vector<uint64_t> held(ps_count);
   std::vector<size_t> largest_first(bytes.size());
   std::iota(largest_first.begin(), largest_first.end(), size_t{0});

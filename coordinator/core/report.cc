@@ -86,7 +86,7 @@ void AddEpochs(const JobView& job, uint64_t from, uint64_t batches_done, json& s
   }
 }
 
-// Adds which strategy trains the job, and what it and others cost, as far as that is known.
+// Adds the job's strategy and, where known, the cost of each strategy.
 void AddStrategy(const JobView& job, json& to) {
   to["strategy"] = StrategyJson(job);
   if (json cost = CostJson(job); !cost.is_null()) to["cost"] = std::move(cost);
@@ -185,7 +185,8 @@ Report::Report(const JobView& job, int64_t now_ms)
   // same.
   counters_.computed = std::max(counters_.computed, ledger_.applied_max + counters_.duplicates);
   counters_.training_ms += job.phases.TrainingMs(now_ms);
-  // Both are of the lives that are remembered, so that the rate is one of the same time.
+  // The samples found at the start are subtracted, so training_samples and training_ms cover one
+  // period.
   const uint64_t before = job.samples_found.value_or(ledger_.samples);
   counters_.training_samples += ledger_.samples - std::min(ledger_.samples, before);
 }

@@ -5,7 +5,7 @@
 namespace paracord {
 namespace {
 
-constexpr double kKept = 0.8;  // of the mean, with each further round
+constexpr double kKept = 0.8;  // weight of the old mean
 
 }  // namespace
 

@@ -17,8 +17,8 @@ using nlohmann::json;
 
 constexpr size_t kNamedMax = 3;  // whom a round waits for, one by one
 
-// Returns whom the round under way waits for: those with the lanes that are furthest behind, where
-// others may not go on without them. Empty if nobody waits.
+// Returns whom the round under way waits for: the sessions whose lanes are furthest behind and
+// block the others. Empty if nobody waits.
 std::string WaitsFor(const JobView& job, const SplitTable& table) {
   const uint32_t allowed = job.options.job.guarantees.staleness.value_or(0);
   const uint32_t least = table.least();

@@ -11,7 +11,7 @@ namespace paracord {
 namespace {
 
 constexpr int64_t kParkMs = 1000;    // a worker without a task asks again after this
-constexpr int64_t kBenchMs = 10000;  // of a rest
+constexpr int64_t kBenchMs = 10000;  // duration of a rest
 constexpr int64_t kHearMs = 2000;    // after a stop, to hear everybody
 
 template <class Reply>

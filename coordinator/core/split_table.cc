@@ -303,7 +303,7 @@ bool CoversAll(const std::vector<uint32_t>& next, uint64_t batches, const DataPl
 uint64_t BatchesReached(const std::vector<const Ledger*>& ledgers, const DataPlan& plan) {
   const uint64_t splits_per_epoch = SplitsPerEpoch(plan);
   uint64_t reached = 0;
-  const auto reach = [&](uint64_t split, uint32_t next) {  // which is never 0
+  const auto reach = [&](uint64_t split, uint32_t next) {  // next > 0
     const uint64_t before = split / splits_per_epoch * BatchesPerEpoch(plan);
     const uint64_t last = BatchInEpoch(plan, split % splits_per_epoch, next - 1);
     reached = std::max(reached, before + last + 1);

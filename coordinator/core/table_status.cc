@@ -40,7 +40,7 @@ nlohmann::json HotIdsJson(const TableCounts& sum) {
 }  // namespace
 
 nlohmann::json TablesJson(std::span<const VariableSpec> variables, const PsTracker& tracker) {
-  std::map<uint32_t, TableCounts> sums;        // by variable
+  std::map<uint32_t, TableCounts> sums;        // key: variable
   std::map<uint32_t, TableRates::Rate> rates;  // the same
   const std::vector<PartitionSpec>& layout = tracker.layout();
   for (const Ps& ps : tracker.all()) {

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kSayMissingMs = 2000;  // after the start, and then now and again
 constexpr int64_t kSayMissingAgainMs = 30000;
-constexpr int64_t kSilentMs = 2000;  // of a ps, until it is said
+constexpr int64_t kSilentMs = 2000;  // silence of a ps before it is reported
 constexpr size_t kStallsMax = 8;     // said one by one
 
 }  // namespace

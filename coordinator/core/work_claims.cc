@@ -28,7 +28,7 @@ absl::Status Refuse(const std::string& what) {
 
 absl::Status WorkClaims::Add(const WorkRequest& report, const DataPlan& plan, uint64_t batches,
                              double elapsed_seconds) {
-  // A session before this one may not have told of what it had.
+  // An earlier session may have left work unreported.
   const uint64_t most = granted + Times(LeasesOfSessionMax(plan), plan.split_batches());
   const auto beyond = [](uint64_t before, uint64_t more, uint64_t limit) {
     return more > limit - std::min(before, limit);
