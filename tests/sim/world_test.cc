@@ -69,6 +69,7 @@ TEST_CASE("a correct toy cluster stays correct under every kind of fault, and ea
                                            "sim.land",
                                            "sim.land_torn",
                                            "sim.link_destroyed",
+                                           "sim.move",
                                            "sim.object.answer_lost",
                                            "sim.object.late_put",
                                            "sim.object.refused",
