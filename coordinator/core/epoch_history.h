@@ -7,9 +7,10 @@
 //
 // Invariants: the sums of an epoch have a batch at most once, and only batches of the plan. A
 // closed epoch stays closed when a restore takes its batches back, and training them again changes
-// none of its figures. Reports of the newest closed epoch are still counted, because they may come
-// after the ledgers were read. One closed epoch opens again: that at which `steps` ended a job,
-// when the job is given more steps.
+// none of its figures. A batch that was reported, and rejected after its update was lost with a ps,
+// stays in the sums of loss, metrics and examples. Reports of the newest closed epoch are still
+// counted, because they may come after the ledgers were read. One closed epoch opens again: that at
+// which `steps` ended a job, when the job is given more steps.
 #pragma once
 
 #include <cstdint>
