@@ -4,10 +4,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <future>
 #include <optional>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "common/json_text.h"
@@ -24,6 +26,7 @@ namespace {
 const char* const kCoordinator = "00112233445566778899aabbccddeeff";
 const char* const kRun = "ffeeddccbbaa99887766554433221100";
 constexpr int64_t kDeadlineMs = 120000;
+constexpr double kStartSeconds = 30;  // for a process that has just been started
 
 }  // namespace
 
@@ -103,9 +106,14 @@ std::string FreeTcpAddress() {
 
 template <class Reply, class Request>
 Reply Ask(Link& link, std::string_view method, const Request& request) {
-  absl::StatusOr<Reply> reply = AwaitProto<Reply>(link, method, request, kDeadlineMs);
-  if (!reply.ok()) Fail(reply.status().ToString());
-  return *std::move(reply);
+  const double begun = Seconds();
+  while (true) {
+    absl::StatusOr<Reply> reply = AwaitProto<Reply>(link, method, request, kDeadlineMs);
+    if (reply.ok()) return *std::move(reply);
+    const bool starting = absl::IsUnavailable(reply.status());
+    if (!starting || Seconds() - begun > kStartSeconds) Fail(reply.status().ToString());
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
 }
 template PsDescription Ask(Link&, std::string_view, const DescribeRequest&);
 template SnapshotReply Ask(Link&, std::string_view, const SnapshotRequest&);

@@ -32,7 +32,8 @@ struct PsJob {
 std::unique_ptr<Child> StartPs(const std::string& address, const std::string& dir, int threads);
 std::string FreeTcpAddress();
 
-// Makes a call and returns the reply. An error ends the process.
+// Makes a call and returns the reply. A process that is starting answers UNAVAILABLE and is asked
+// again for up to 30 seconds. Any other error ends this process.
 template <class Reply, class Request>
 Reply Ask(Link& link, std::string_view method, const Request& request);
 extern template PsDescription Ask(Link&, std::string_view, const DescribeRequest&);
