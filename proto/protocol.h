@@ -8,13 +8,13 @@ namespace paracord {
 
 inline constexpr uint32_t kProtocol = 12;
 
-// Generations are below this, which counting never reaches. A greater one is a stranger's.
+// Every generation is below this; counting up never gets there, so a greater one is forged.
 inline constexpr uint64_t kGenerationMax = uint64_t{1} << 62;
 
-// StatusRequest.history_from of whoever wants no history.
+// StatusRequest.history_from of a caller that wants no history.
 inline constexpr uint64_t kNoHistory = ~uint64_t{0};
 
-// A message travels in parts of about this many bytes.
+// Messages travel in parts of about this many bytes.
 inline constexpr uint64_t kPieceBytes = uint64_t{1} << 20;
 
 namespace method {
