@@ -273,8 +273,7 @@ std::optional<Task> ClusterReader::ReadTask(const json& value) {
   return Task{*role, *number};
 }
 
-// A ps of Kubeflow's dynamic workers is told its own address alone, as a list of one, and no
-// worker.
+// Kubeflow's dynamic workers tell a ps only its own address, in a list of one, and no workers.
 void ClusterReader::PlaceOwnPs() {
   const Task& task = *cluster_.task;
   if (task.role != Role::kPs || task.index == 0) return;
@@ -396,7 +395,7 @@ absl::StatusOr<std::optional<Cluster>> ParseTfConfig(const std::string& text) {
     return absl::InvalidArgumentError(absl::StrCat(
         "must be an object with the keys cluster and task, is ", JsonExcerpt(*document)));
   }
-  if (document->empty()) return std::nullopt;  // as TensorFlow has it
+  if (document->empty()) return std::nullopt;  // like TensorFlow
   Problems problems;
   JsonFields fields(*document, "", problems);
   Cluster cluster;

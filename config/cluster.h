@@ -1,5 +1,5 @@
-// The members of the cluster, and our own place in it: TF_CONFIG in every form that TensorFlow and
-// the Kubeflow operator write.
+// The members of the cluster and this process's place among them, read from TF_CONFIG in every form
+// that TensorFlow and the Kubeflow operator write.
 #pragma once
 
 #include <cstdint>
@@ -25,19 +25,19 @@ struct Task {
 struct Cluster {
   // Addresses are "host:port", "[v6]:port" or "unix:/path"; an empty one was left out of TF_CONFIG.
   std::string coordinator;
-  std::vector<std::string> ps;              // by index; a hole is an empty string
+  std::vector<std::string> ps;              // index order; "" for an index without a ps
   std::map<uint32_t, std::string> workers;  // sparse
   std::map<uint32_t, std::string> evaluators;
   std::optional<Task> task;  // ours; absent in a file that all tasks share
 };
 
-// Returns the error of a process without an address, which belongs at `key`; `remedy` says what
-// else the user can do.
+// Returns the error of a process `whose` address is missing; the user gives the address at `key`,
+// or follows `remedy`.
 absl::Status NoAddress(const Cluster& cluster, const std::string& whose, const std::string& key,
                        const std::string& remedy);
 
-// Returns nullopt for an empty `json` (there is no TF_CONFIG), which means a local run. Every error
-// names its key.
+// Returns nullopt for an empty `json`: without TF_CONFIG the run is local. Every error names its
+// key.
 absl::StatusOr<std::optional<Cluster>> ParseTfConfig(const std::string& json);
 
 // Parses "worker:1", "ps:0", "chief", "coordinator" or "evaluator".
@@ -47,13 +47,13 @@ absl::StatusOr<Task> ParseTask(const std::string& text);
 bool IsLoopback(const std::string& address);
 // True for loopback addresses and unix sockets.
 bool StaysHere(const std::string& address);
-// Names a task on another host, such as "cluster.ps[1] is 10.0.0.2:7401"; "" if all tasks are on
-// one host, or no address is known.
+// Names a task on another host, such as "cluster.ps[1] is 10.0.0.2:7401"; "" if all tasks share a
+// host or no address is known.
 std::string TaskElsewhere(const Cluster& cluster);
 
 // Checks the form of one address. The error names `key`.
 absl::Status CheckAddress(const std::string& address, const std::string& key);
-// Checks the form of each address, whose key is `key`[i], and that none occurs twice.
+// Checks the form of each address (its key is `key`[i]), and that no address occurs twice.
 absl::Status CheckAddresses(const std::vector<std::string>& addresses, const std::string& key);
 
 }  // namespace paracord

@@ -35,7 +35,7 @@ void AddMissing(const std::vector<std::string>& more, std::vector<std::string>& 
   }
 }
 
-// Adds the names under `key` of a source, and of all in its mix, as they come in the text.
+// Adds the names under `key` of `source`, and of the sources in its mix, in the order of the text.
 void AddNames(const KeyOrder& order, const std::string& source, const std::string& key,
               std::vector<std::string>& names) {
   for (const auto& [path, keys] : order) {

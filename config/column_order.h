@@ -1,6 +1,6 @@
-// The order in which a job declares the columns of its data. A program is given them in this order,
-// and nlohmann::json sorts the keys of objects: where that makes another order, the source's key
-// "order" says in which they stand. Pure.
+// The order in which a job declares the columns of its data: a program receives the columns in this
+// order. nlohmann::json sorts the keys of objects; where the declared order differs from sorted,
+// the source's key "order" lists the names. Pure.
 #pragma once
 
 #include <string>
@@ -13,20 +13,20 @@ namespace paracord {
 
 inline constexpr char kColumnOrderKey[] = "order";
 
-// Writes the order into each source of a job's text that is read by objects of named files
-// (`features`, `labels` and `weights` of arrays), unless it says one itself. All sources have that
-// of `data.train`, of a mix that of its first source, because their columns are told apart by name.
+// Writes "order" into each source of a job that names arrays in objects (`features`, `labels`,
+// `weights`) and has no "order". Columns are matched by name, so every source takes the order of
+// `data.train`, and a mix the order of its first source.
 void NoteColumnOrder(const KeyOrder& order, nlohmann::json& job);
 
-// Has `order` say what it says of the value that a setting puts in the place `key`.
+// Adds to `order` the key order of a value that a setting puts in the place `key`.
 void SetKeyOrder(const std::string& key, const KeyOrder& of_value, KeyOrder& order);
 
-// Reads the names of the object that a source has under `key`: in the order that the fields of its
-// "order" list, which must be each once, or else sorted.
+// Reads the names in the object that a source has under `key`: in the order that "order" lists, or
+// sorted without a list. A list must have each name once; otherwise a problem is noted.
 std::vector<std::string> ReadOrderedNames(JsonFields& order, const std::string& key,
                                           const nlohmann::json& object);
 
-// Removes the order from a source, for models to which the names alone matter.
+// Removes "order" from a source, for models that know columns by name alone.
 void EraseColumnOrder(nlohmann::json& source);
 
 }  // namespace paracord

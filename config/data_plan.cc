@@ -138,7 +138,7 @@ std::optional<uint64_t> BatchesOfFirst(const DataPlan& plan, uint64_t splits) {
   const uint64_t each = SplitsPerEpoch(plan);
   if (each == 0) return 0;
   const uint64_t per_epoch = BatchesPerEpoch(plan);
-  const uint64_t left = splits % each;  // in the epoch of the last one
+  const uint64_t left = splits % each;  // splits in the last epoch
   uint64_t in_epoch = left * plan.split_batches();
   if (plan.lanes() > 0) {
     in_epoch = left * (per_epoch / plan.lanes()) + std::min(left, per_epoch % plan.lanes());

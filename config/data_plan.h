@@ -1,10 +1,9 @@
-// The arithmetic of the data plan: how many batches and splits there are, and which place of its
-// epoch a batch has, which coordinator, ps and workers must agree on. Pure functions over DataPlan;
-// a plan that CheckDataPlan refuses has no batches. data/batch_plan.h decides which records a batch
-// holds.
+// The arithmetic of the data plan, on which coordinator, ps and workers must agree: counts of
+// batches and splits, and the place of a batch in its epoch. Pure functions over DataPlan; a plan
+// that CheckDataPlan refuses has no batches. data/batch_plan.h decides which records a batch holds.
 //
-// With lanes (DataPlan.lanes) a split is a lane, and round r of an epoch is batch r of each of its
-// lanes that has one.
+// With lanes (DataPlan.lanes) a split is a lane, and round r of an epoch is batch r of each lane
+// that is long enough.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +26,7 @@ inline constexpr uint32_t kLanesMax = 256;
 uint64_t DivideUp(uint64_t a, uint64_t b);
 
 // Returns INVALID_ARGUMENT naming the field that makes the plan unusable: no records, a size of 0,
-// more than the limits above, or lanes and `split_batches` that do not fit each other.
+// a number above a limit, or `split_batches` that does not match the lanes.
 absl::Status CheckDataPlan(const DataPlan& plan);
 // Returns INVALID_ARGUMENT if `epochs` epochs of a checked plan have more than kBatchesMax batches.
 absl::Status CheckEpochs(const DataPlan& plan, uint64_t epochs);
@@ -38,32 +37,32 @@ uint64_t ExamplesPerEpoch(const DataPlan& plan);
 // Returns the batches of all epochs, or `steps` if that is set, up to the end of their round; at
 // most kBatchesMax and a round.
 uint64_t BatchesOfJob(const DataPlan& plan, uint64_t epochs, std::optional<uint64_t> steps);
-// Returns the first `batches` batches of a job, and with lanes those that are left of the last
-// one's round.
+// Returns `batches`, rounded up with lanes to the end of the last batch's round.
 uint64_t UpToEndOfRound(const DataPlan& plan, uint64_t batches);
-// Returns the rounds of an epoch that is cut into lanes, the batches of its longest lane; the
-// greatest number if they are more, and 0 without lanes.
+// Returns the rounds of an epoch that is cut into lanes, which are the batches of its longest lane;
+// at most the greatest uint32_t. 0 without lanes.
 uint32_t RoundsPerEpoch(const DataPlan& plan);
-// Returns the state that a round of an epoch of lanes begins with: how many rounds of the job come
-// before it. `round` is also the number of the lanes' batches of that round.
+// Returns the state that a round of an epoch begins with: the number of the job's rounds before it.
+// `round` is also the number of each lane's batch in the round.
 uint64_t StateBefore(const DataPlan& plan, uint64_t epoch, uint64_t round);
-// Returns how many lanes have a batch in a round of an epoch: the first ones, all of them but
-// perhaps in its last round; 0 if the epoch has no such round.
+// Returns how many lanes, counted from lane 0, have a batch in a round of an epoch: all lanes,
+// except perhaps in the epoch's last round; 0 beyond the last round.
 uint32_t LanesOfRound(const DataPlan& plan, uint64_t round);
-// Returns how many rounds have some of the first `batches` batches of a job, whose batches may be
-// those of several epochs; 0 without lanes.
+// Returns how many rounds hold the first `batches` batches of a job, over all epochs; 0 without
+// lanes.
 uint64_t RoundsOfFirst(const DataPlan& plan, uint64_t batches);
 uint64_t SplitsPerEpoch(const DataPlan& plan);
 // Returns how many splits have some of the first `batches` batches of an epoch.
 uint64_t SplitsOf(const DataPlan& plan, uint64_t batches);
 
-// The batches of a split in a job that does not say. An epoch gets 64 splits, so that nobody waits
-// long for the last one, but a split has at least 4 batches, so that reading ahead pays, and at
-// most 32. Only an epoch of very many batches has larger splits, which keep it at 2^20 of them.
+// The batches of a split where a job does not say. An epoch gets 64 splits, so that the wait for
+// the last split is short; a split has 4 batches at least, so that reading ahead pays, and 32 at
+// most. Only an epoch of more than 2^25 batches has larger splits, and then 2^20 splits.
 uint32_t DefaultSplitBatches(uint64_t batches_per_epoch);
 
-// Returns the batches of a split, whose number counts within its epoch; 0 if the epoch has no such
-// split. With `batches` only those of the first so many batches of the epoch, where a job ends.
+// Returns the batches of a split, whose number counts within its epoch; 0 if the epoch has no split
+// of this number. BatchesOfSplit counts only batches among the first `batches` of the epoch, where
+// a job may end.
 uint32_t BatchesInSplit(const DataPlan& plan, uint64_t split);
 uint32_t BatchesOfSplit(const DataPlan& plan, uint64_t split, uint64_t batches);
 
@@ -71,14 +70,14 @@ uint32_t BatchesOfSplit(const DataPlan& plan, uint64_t split, uint64_t batches);
 // epochs; nullopt if they are more than an uint64_t counts.
 std::optional<uint64_t> BatchesOfFirst(const DataPlan& plan, uint64_t splits);
 
-// Returns the batch's number within its epoch, its place.
+// Returns the batch's place: its number within the epoch.
 uint64_t BatchInEpoch(const DataPlan& plan, uint64_t split, uint32_t batch);
 
-// Returns the batch at a place of an epoch. BatchExamples is 0 for a place behind the epoch's end.
+// Returns the batch at a place of an epoch; BatchExamples is 0 for a place past the end.
 BatchId BatchAt(const DataPlan& plan, uint64_t epoch, uint64_t place);
 
-// Returns the records of a batch: plan.batch(), or fewer for the last one of an epoch unless the
-// plan drops that one, or 0 if there is no such batch.
+// Returns the records of a batch: plan.batch(), fewer in the last batch of an epoch (none if the
+// plan drops a short last batch), and 0 past the end.
 uint32_t BatchExamples(const DataPlan& plan, uint64_t split, uint32_t batch);
 
 }  // namespace paracord

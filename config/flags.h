@@ -1,7 +1,7 @@
-// The flags of a program: a table that is filled in at start. Parsing, --help, the manual page
-// (--help=man) and the words that shells complete (--help=words) come from it. It takes `--flag
-// value` and `--flag=value`; `--` ends the flags. Used in main, in one thread; the targets must
-// outlive it.
+// The flags of a program, declared at start. Parsing, --help, the manual page (--help=man) and
+// shell completion (--help=words) follow from the declarations. Accepts `--flag value` and
+// `--flag=value`; `--` ends the flags. Used in main, in one thread; the targets must outlive the
+// Flags.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,9 @@ class Flags {
   // machine."
   Flags(std::string program, std::string summary);
 
-  // `name` has no dashes, and `value` is how help shows the value ("N", "FILE"). A flag that is not
-  // given leaves *out unchanged, so its present value is the default, which help shows.
+  // `name` has no dashes; `value` is the placeholder in help ("N", "FILE"). A flag that is not
+  // given leaves *out unchanged, so the value of *out at declaration is the default, and help shows
+  // the default.
   void String(std::string name, std::string value, std::string help, std::string* out);
   void String(std::string name, std::string value, std::string help,
               std::optional<std::string>* out);
@@ -42,22 +43,22 @@ class Flags {
   void Version(std::string text) { version_ = std::move(text); }
   // Declares an argument without a flag. Arguments come in the order of these calls.
   void Positional(std::string name, std::string help, std::string* out);
-  // Declares one, after all others, that need not be given.
+  // Declares an optional argument, after all others.
   void OptionalPositional(std::string name, std::string help, std::string* out);
 
-  // Returns INVALID_ARGUMENT with one line a problem: an unknown flag with the nearest known one, a
-  // value that is missing or malformed, a flag that is given twice, an argument that is missing or
-  // one too many. If --help (-h) or one of its forms is given, everything else is ignored.
+  // Returns INVALID_ARGUMENT with one line a problem: an unknown flag with the nearest known name,
+  // a missing or malformed value, a repeated flag, a missing or superfluous argument. --help (-h)
+  // in any form makes Parse ignore everything else.
   absl::Status Parse(std::span<const std::string> args);
   bool help_wanted() const { return help_wanted_; }
   bool version_wanted() const { return version_wanted_; }
   std::string Help() const;
   std::string ManPage() const;
-  // Returns one line for each argument and flag, whose fields are separated by tabs: "--dir", or ""
-  // for an argument; the name of its value ("DIR", or "" for a switch); its help.
+  // Returns one line for each argument and flag, with fields separated by tabs: "--dir", or "" for
+  // an argument; the placeholder of the value ("DIR", or "" for a switch); the help.
   std::string Words() const;
-  // Parses, and prints the help or the version that is wanted, or the problems after `program`.
-  // Returns the exit code to leave with, or nullopt to go on.
+  // Parses, then prints help or version if wanted, or the problems after `program`. Returns the
+  // exit code to leave with, or nullopt to go on.
   std::optional<int> ParseOrExit(std::span<const std::string> args, const std::string& program,
                                  std::ostream& out, std::ostream& err);
 
@@ -72,17 +73,17 @@ class Flags {
     int64_t low = 0;
     int64_t high = 0;
     bool given = false;
-    bool optional = false;  // of a positional argument
+    bool optional = false;  // an argument that may be left out
   };
 
   Entry* Find(const std::string& name);
   // Returns "", or why `text` is no value of the flag.
-  static std::string NameOf(const Entry& positional);  // "[JOB]" of one that is optional
+  static std::string NameOf(const Entry& positional);  // "[JOB]" if optional
   static std::string Set(const Entry& entry, const std::string& text);
   static std::string Default(const Entry& entry);
   static std::string HelpOf(const Entry& entry);            // with the default
   std::string NearestFlag(const std::string& shown) const;  // "" if none is near
-  // --version, where it is declared, and --help, each with its help.
+  // --help, and --version if declared, each with its help.
   std::vector<std::pair<std::string, std::string>> OwnFlags() const;
   void ParsePositional(const std::string& arg, size_t place, Problems& problems);
 

@@ -323,7 +323,7 @@ void JobReader::ReadPartitioner() {
   std::string kind;
   if (fields.Find("kind") == nullptr) fields.Problem("kind", "is missing");
   fields.OneOf("kind", kKinds, kind);
-  if (kind.empty()) return;  // which other keys there are depends on it
+  if (kind.empty()) return;  // the kind decides which other keys are known
   PartitionerSpec& spec = job_.partitioner;
   auto required = [&](const std::string& key, uint64_t& out) {
     if (fields.Find(key) == nullptr) fields.Problem(key, "is missing");

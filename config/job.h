@@ -26,25 +26,25 @@ class KeptNames;
 class Problems;
 
 // The directory where a process may keep facts about data files for its next start and for other
-// processes (data/kept_bytes.h). Each process sets it for itself; it is no part of the job.
+// processes (data/kept_bytes.h). Each process chooses its own directory; the job has none.
 struct KeepPlace {
   std::string directory = "";               // empty: nowhere
-  std::string writer = "";                  // one of its own for every process
-  uint64_t bytes_min = uint64_t{16} << 20;  // of less data it is found out again
-  std::string log = "data";                 // the logger that says what cannot be kept
+  std::string writer = "";                  // unique for every process
+  uint64_t bytes_min = uint64_t{16} << 20;  // facts about less data are found out again
+  std::string log = "data";                 // the logger that reports what cannot be kept
   std::shared_ptr<KeptNames> used = {};     // what this process has loaded or saved; null: unknown
 };
 
-// A source of examples: its `format`, and that reader's own keys, which the reader checks.
+// A source of examples: a `format`, and the keys of the format's reader, which checks them.
 struct DataSpec {
   std::string format;      // "idx", "npy"
   nlohmann::json options;  // the other keys; paths absolute
   KeepPlace keep = {};
-  // What the records may take in memory, for sources that hold them; null: no limit. As `keep`, it
-  // is the process's own.
+  // The limit on memory for sources that hold their records; null: no limit. Set by the process,
+  // not by the job.
   std::shared_ptr<MemoryShare> memory = {};
-  // If true, the records are read to predict for them: labels and weights are left out, and the
-  // files may lack them. This is no part of the job either.
+  // If true, the records are read for prediction: labels and weights are left out, and the files
+  // may lack labels and weights. Set by the process, not by the job.
   bool inputs_alone = false;
 };
 
@@ -53,7 +53,7 @@ struct DataSpec {
 struct NamedSpec {
   std::string name;
   nlohmann::json options = nlohmann::json::object();
-  std::string output = "";  // of the model, by name, or "#1" by position; empty: any
+  std::string output = "";  // the model's output, by name, or "#1" by position; empty: any
   bool weighted = false;    // a metric that counts examples by their weights
   bool operator==(const NamedSpec&) const = default;
 };
@@ -63,7 +63,7 @@ struct StopWhen {
   std::optional<double> at_least;  // at most one of the two
   std::optional<double> at_most;
   std::optional<uint64_t> patience = {};  // evaluations in a row that bring nothing better
-  double min_delta = 0;                   // by which a better one is better
+  double min_delta = 0;                   // the least improvement that counts
   bool larger_is_better = false;
   bool restore_best = false;  // the checkpoint of the best evaluation is kept, and is the result
   bool operator==(const StopWhen&) const = default;
@@ -72,8 +72,8 @@ struct StopWhen {
 struct FailuresSpec {
   bool skip = true;  // policy: skip | fail
   uint32_t per_batch = 3;
-  double rejected_max = 0.01;      // share of an epoch's batches
-  uint32_t deaths_per_batch = 10;  // of workers that computed it, while others lived
+  double rejected_max = 0.01;      // the share of an epoch's batches
+  uint32_t deaths_per_batch = 10;  // deaths of workers during a batch while other workers lived
 };
 
 struct TimeoutsSpec {
@@ -103,66 +103,66 @@ struct CompressionSpec {
   double ratio = 0.01;  // top_k: share of the elements that is sent
 };
 
-// Chooses the embeddings that are tables: a step moves only those of their rows that it reads
+// Chooses the Embedding layers that are tables: a step moves only the rows that its batch reads
 // (docs/tables.md).
 struct TablesSpec {
   struct Table {
-    bool dense = false;                       // it moves whole
+    bool dense = false;                       // the variable moves whole
     bool lazy = false;                        // any optimizer acts on the rows of a batch alone
     bool growing = false;                     // any 64-bit id has a row once it is updated
-    std::optional<NamedSpec> optimizer = {};  // in place of the job's
+    std::optional<NamedSpec> optimizer = {};  // replaces the job's
     // These settings apply to growing tables.
     uint32_t shards = 16;
     uint32_t admit_after = 1;      // appearances
-    double admit_probability = 1;  // and then
+    double admit_probability = 1;  // at each appearance from then on
     uint64_t candidates = kCandidatesDefault;
     uint64_t expire_batches = 0;  // 0: never
     uint64_t rows_max = 0;        // 0: no limit
     bool operator==(const Table&) const = default;
   };
-  bool automatic = true;                  // for layers that are not named
-  std::map<std::string, Table> by_layer;  // by the name of the Embedding
+  bool automatic = true;                  // layers without an entry may be tables
+  std::map<std::string, Table> by_layer;  // key: the name of the Embedding
 };
 
 // Examples count more or less in the loss.
 struct LossWeightsSpec {
-  std::map<std::string, double> by_output;  // as NamedSpec::output; others have 1
-  std::map<int64_t, double> by_class;       // others have 1
+  std::map<std::string, double> by_output;  // key: NamedSpec::output; default 1
+  std::map<int64_t, double> by_class;       // default 1
 };
 
 // How the records become the batches of an epoch.
 struct EpochSpec {
   bool shuffle = true;
-  bool drop_last = false;  // it has whole batches alone
+  bool drop_last = false;  // an epoch has whole batches only
 };
 
 // How the devices of one worker add up the gradients of their lanes, by TensorFlow's names.
 enum class CrossDeviceOps { kAuto, kNccl, kHierarchicalCopy, kReductionToOneDevice };
 
-// The parts of neighbouring layers that a model is cut into, each of which a worker computes on a
-// device of its own (keras/stage_cut.h).
+// The stages of a model: each is a run of neighbouring layers that a worker computes on a device of
+// its own (keras/stage_cut.h).
 struct StagesSpec {
   uint32_t count = 1;  // 1: the model is not cut
-  // The layers with which the second stage and later ones begin; empty: they are chosen.
+  // The first layers of the second and later stages; empty: chosen by keras/stage_cut.h.
   std::vector<std::string> begins;
   bool operator==(const StagesSpec&) const = default;
 };
 
 // The guarantees hold for every update, whatever fails.
 struct GuaranteesSpec {
-  std::string strategy = "auto";      // of kStrategies
+  std::string strategy = "auto";      // one of kStrategies
   std::string consistency = "async";  // or "sync"
-  bool consistency_said = false;      // by the job, rather than by the strategy or the default
-  // Set: the job has rounds, and a gradient is computed on values that lack at most the batches of
-  // so many of them. Never with "sync".
+  bool consistency_said = false;      // the job itself says it, not the strategy or the default
+  // Set: the job has rounds, and a gradient may be computed on values that lack the batches of at
+  // most so many rounds. Never with "sync".
   std::optional<uint32_t> staleness;
-  std::optional<uint32_t> round_batches;  // none: by RoundBatchesOf
+  std::optional<uint32_t> round_batches;  // none: RoundBatchesOf decides
   std::string recovery = "replay";        // with "sync": "rollback"
-  // Set, with "sync": who has waited for a round so many times as long as its own batches take may
-  // compute the lanes that are missing.
+  // Set, with "sync": a worker that has waited for a round this many times as long as its own
+  // batches take may compute the missing lanes.
   std::optional<double> backup_factor;
-  std::optional<uint32_t> threads;  // that compute a batch; none: each worker's own number
-  // Sums of a worker's lanes may have other bits than the tree of exchange/lane_sum.h gives.
+  std::optional<uint32_t> threads;  // threads that compute a batch; none: each worker decides
+  // The sum of a worker's lanes may differ in bits from the tree of exchange/lane_sum.h.
   bool reduce_fast = false;
   CrossDeviceOps cross_device_ops = CrossDeviceOps::kAuto;
   StagesSpec stages;  // in which each worker computes a batch
@@ -173,16 +173,16 @@ struct GuaranteesSpec {
   bool rounds() const { return sync() || staleness.has_value(); }
 };
 
-// The variables begin with what a file has.
+// A file with the first values of variables.
 struct InitialWeightsSpec {
   std::optional<std::string> file;  // absolute path of a safetensors file
-  bool partial = false;             // what the file lacks is drawn
+  bool partial = false;             // variables missing from the file are drawn
 };
 
 struct CheckpointSpec {
   double every_seconds = 30;  // 0: only at the end and when drained
   uint32_t keep = 3;
-  uint32_t full_every = 1;  // checkpoints, of which the others have changed rows of tables alone
+  uint32_t full_every = 1;  // every n-th checkpoint is full; others have changed table rows only
 };
 
 inline constexpr std::string_view kPrecisions[] = {"float32", "tf32", "bf16", "fp16"};
@@ -201,18 +201,18 @@ struct Job {
   uint64_t epochs = 1;
   std::optional<uint64_t> steps;  // batches in all, instead of epochs
   InitialWeightsSpec initial_weights;
-  NamedSpec loss;                 // of every output, if `losses` is empty
-  std::vector<NamedSpec> losses;  // of the outputs that have one, with its `output`
+  NamedSpec loss;                 // for every output, if `losses` is empty
+  std::vector<NamedSpec> losses;  // one for each output with a loss, named in `output`
   LossWeightsSpec loss_weights;
   std::vector<NamedSpec> metrics;
   NamedSpec optimizer;
   uint64_t evaluate_every_epochs = 1;  // 0: only at the end
   std::optional<StopWhen> stop_when;
   GuaranteesSpec guarantees;
-  std::string precision = "float32";  // of kPrecisions
+  std::string precision = "float32";  // one of kPrecisions
   std::string wire = "float32";       // or "bf16", "f16"
   CompressionSpec compression;
-  bool overlap = false;  // computes the next batch while the exchange of this one is under way
+  bool overlap = false;  // compute the next batch during the exchange of this one
   FailuresSpec failures;
   TimeoutsSpec timeouts;
   TablesSpec tables;
@@ -220,9 +220,9 @@ struct Job {
   CheckpointSpec checkpoint;
 };
 
-// Reads a job file and the model file that it names. Relative paths are relative to its directory;
-// globs are left to the readers. `settings` (job_settings.h) override the file. The error has one
-// line a problem, each of which names the file.
+// Reads a job file and the model file that it names. Relative paths start at the job file's
+// directory; readers expand globs. `settings` (job_settings.h) override the file. The error has one
+// line a problem, each naming the file.
 absl::StatusOr<Job> ReadJobFile(Files& files, const std::string& path,
                                 std::span<const std::string> settings = {});
 // Reads a job file for a caller that looks for further problems: a key with a problem keeps its
@@ -235,16 +235,16 @@ std::optional<Job> ReadJobFile(Files& files, const std::string& path,
 std::string JobToJson(const Job& job);
 absl::StatusOr<Job> ParseJob(const std::string& canonical_json);
 
-// Returns those keys of a job that a ps applies and that may differ on resume, as text. A ps that
-// keeps its variables compares it to decide whether it may go on with them.
+// Returns, as text, the keys of a job that a ps applies and that may change on resume. A ps
+// compares the texts of two jobs to decide whether to keep its variables.
 std::string PsSettings(const Job& job);
 
 // Checks that a job may go on from a checkpoint of the job `before`. Only epochs, steps, stop_when,
 // evaluate, checkpoint, failures, timeouts, wire, compression, overlap, backup, the optimizer's
-// learning rate, the strategy, stages and the places of the data's files may differ; the error
-// names every other key that does. `plan` is the data plan of `before`, which goes on. `accepted`
-// names files of the job's program whose text may differ, too: its variables and metrics are
-// compared when a worker has run it.
+// learning rate, the strategy, stages and the paths of data files may differ; the error names every
+// other key that differs. `plan` is the data plan of `before`, which stays. The text of program
+// files named in `accepted` may differ, too; the coordinator compares variables and metrics once a
+// worker has run the program.
 absl::Status CheckResumable(Job before, const Job& now, const DataPlan& plan,
                             std::span<const std::string> accepted = {});
 

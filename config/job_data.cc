@@ -100,8 +100,7 @@ void EraseNestedPaths(json& value) {
   for (json& entry : value) EraseNestedPaths(entry);
 }
 
-// Reads the entries of a mix, which are sources themselves. Their weights are checked by the
-// reader.
+// Reads the sources of a mix. The reader checks the weights.
 std::optional<DataSpec> ReadMix(const json& value, const std::string& path,
                                 const BaseDirectory& base, Problems& problems) {
   DataSpec spec{kMix, value};
@@ -195,7 +194,7 @@ std::optional<DataSpec> ReadDataSpec(const json& value, const std::string& path,
     if (format.name != spec.format) continue;
     for (const std::string& path_key : format.path_keys) {
       const auto entry = spec.options.find(path_key);
-      if (entry == spec.options.end()) continue;  // the reader knows which it needs
+      if (entry == spec.options.end()) continue;  // the reader checks missing keys
       MakeAbsolute(*entry, base, absl::StrCat(path, ".", path_key), problems);
     }
     MakeNestedAbsolute(spec.options, base, path, problems);

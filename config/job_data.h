@@ -1,5 +1,5 @@
-// Reads the data of a job as far as no reader is needed: formats, mixes of sources, and the paths
-// in them, which become absolute. A format's other keys are checked by its reader. Pure.
+// Reads the data of a job without a reader: formats, mixes of sources, and paths, made absolute.
+// The reader of a format checks the format's other keys. Pure.
 #pragma once
 
 #include <filesystem>
@@ -20,21 +20,19 @@ using BaseDirectory = std::optional<std::filesystem::path>;
 void MakeAbsolute(nlohmann::json& value, const BaseDirectory& base, const std::string& key,
                   Problems& problems);
 
-// Reads one source, {"format": ..., ...}, or several, {"mix": [{"weight": 3, "format": ..., ...},
-// ...]}, which get the format "mix". Returns nullopt and notes a problem if there is no such
-// format.
+// Reads a single source, {"format": ..., ...}, or a mix {"mix": [{"weight": 3, "format": ..., ...},
+// ...]}, which gets the format "mix". Returns nullopt and notes a problem if the format is unknown.
 std::optional<DataSpec> ReadDataSpec(const nlohmann::json& value, const std::string& path,
                                      const BaseDirectory& base, Problems& problems);
 
-// Gives `data.test` and `data.predict` of a job's text each key that they lack and `data.train`
-// has, if both are read by the same format. A key is taken as a whole, and null in place of a value
-// keeps it away. Never taken are `part` and the order of columns, and nothing is taken from or for
-// a mix. Where a source names files of its own, it takes none of the others'. A text that says
-// nothing of its vocabulary has that of the training text. Twice does the same as once.
+// Copies to `data.test` and `data.predict` of a job each key that `data.train` has and they lack,
+// if the formats are equal. A key is copied whole, and an explicit null prevents the copy. Never
+// copied are `part` and the order of columns, and mixes neither give nor take keys. A source that
+// names files of its own takes no file names. A text source without a vocabulary takes the training
+// text's. Idempotent.
 void InheritData(nlohmann::json& job);
 
-// A path in a source, which may be a pattern (data/file_glob.h), and its key: "files" or
-// "mix[1].features".
+// A path or pattern (data/file_glob.h) in a source, and its key: "files" or "mix[1].features".
 struct SourcePath {
   std::string key;
   std::string path;

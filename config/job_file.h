@@ -1,4 +1,4 @@
-// Reads job files for callers who can also read what Keras saved: a model and weights in one .keras
+// Reads job files for callers that can read Keras' own files, with model and weights in one .keras
 // or .h5 file. Pure but for the files.
 #pragma once
 
@@ -15,15 +15,15 @@
 
 namespace paracord {
 
-// Whether a path is named as Keras names the files that it saves: .keras, .h5 or .hdf5.
+// Whether a path has an ending of files that Keras saves: .keras, .h5 or .hdf5.
 bool IsKerasFileName(std::string_view path);
 
-// Returns the model in a file that Keras saved, as the text of model.to_json().
+// Returns the text of model.to_json() from a file that Keras saved.
 using ModelTextFn = std::function<absl::StatusOr<std::string>(Files&, const std::string& path)>;
 
-// These are ReadJobFile of job.h, but a model whose name is a Keras file's is read by `model_text`,
-// and initial_weights are then those of that file unless the job names others. If `model_text` is
-// null, as for daemons, such files are refused, and the error says how to convert them.
+// Like ReadJobFile of job.h, but `model_text` reads a model from a Keras file, and initial_weights
+// default to the weights in that file. With a null `model_text`, as in daemons, Keras files are
+// refused, and the error says how to convert them.
 absl::StatusOr<Job> ReadJobFile(Files& files, const std::string& path,
                                 std::span<const std::string> settings,
                                 const ModelTextFn& model_text);

@@ -38,7 +38,7 @@ json DataToJson(const DataSpec& spec) {
 json DataToJson(const Job& job) {
   json data = {{"train", DataToJson(job.train)},
                {"test", job.test ? DataToJson(*job.test) : json()}};
-  // A job without the key is the same text as before there was one.
+  // Without `predict` the text equals the text from before the key existed.
   if (job.predict.has_value()) data["predict"] = DataToJson(*job.predict);
   return data;
 }
@@ -110,10 +110,10 @@ json ToJson(const Job& job) {
       {"shuffle", job.each_epoch.shuffle},
       {"drop_last", job.each_epoch.drop_last},
       {"seed", job.seed},
-      {"epochs", job.steps ? json() : json(job.epochs)},  // steps take their place
+      {"epochs", job.steps ? json() : json(job.epochs)},  // `steps` replaces epochs
       {"steps", OrNull(job.steps)},
       {"initial_weights", InitialWeightsToJson(job)},
-      {"loss", losses},  // a program may have its own
+      {"loss", losses},  // a program may have its own loss
       {"loss_weights", job.loss_weights.by_output},
       {"class_weight", class_weight},
       {"metrics", metrics},
@@ -149,7 +149,7 @@ json ToJson(const Job& job) {
   return object;
 }
 
-// Says how two texts differ: by their first line that does, if they have several.
+// Describes a difference; for texts of several lines, by the first line that differs.
 std::string Difference(const json& before, const json& now) {
   if (!before.is_string() || !now.is_string() ||
       before.get_ref<const std::string&>().find('\n') == std::string::npos) {
@@ -165,7 +165,8 @@ std::string Difference(const json& before, const json& now) {
   return absl::StrCat("line ", line + 1, " was ", text(lines), " and is now ", text(others));
 }
 
-// Notes each place where two values differ, by its full key; `resumes` says that they may not.
+// Notes each place where two values differ, by its full key; `resumes` adds that a change is
+// refused.
 void Compare(const json& before, const json& now, const std::string& path, bool resumes,
              Problems& problems) {
   const bool both_nan = before.is_number_float() && now.is_number_float() &&
@@ -194,16 +195,16 @@ void Compare(const json& before, const json& now, const std::string& path, bool 
 }
 
 void EraseWhatMayDiffer(json& job) {
-  // These keys decide where values are computed, how they travel or how long a job trains, not what
-  // a checkpoint holds.
+  // These keys decide where to compute, how values travel and how long a job trains; checkpoints do
+  // not depend on them.
   for (const char* key :
        {"epochs", "steps", "stop_when", "evaluate", "checkpoint", "failures", "timeouts", "wire",
         "compression", "overlap", "backup", "strategy", "stages"}) {
     job.erase(key);
   }
   job["optimizer"].erase("learning_rate");
-  // Neither is whether rows travel alone; lazy rows and those with another optimizer than the job's
-  // have numbers of their own, and a growing table is kept in another way.
+  // Whether rows travel alone does not matter for a checkpoint, either. Lazy tables and tables with
+  // an optimizer of their own have other numbers, and growing tables another layout.
   json kept = json::object();
   for (const auto& [layer, table] : job["tables"].items()) {
     if (!table.is_object()) continue;
@@ -217,23 +218,23 @@ void EraseWhatMayDiffer(json& job) {
     if (by_name) EraseColumnOrder(source);
     if (source.is_object()) ErasePaths(source);
   }
-  // The model's compile_config is redundant here: loss, metrics and optimizer already hold it where
-  // it counts.
+  // The model's compile_config is redundant: loss, metrics and optimizer of the job hold the same
+  // settings.
   if (job["model"].is_object()) job["model"].erase("compile_config");
 }
 
-// What a job says of a layer's table, in short.
+// A short form of what a job says about a layer's table.
 json TableSaid(const json& tables, const std::string& layer) {
   if (!tables.is_object()) return tables;      // "auto" or "off"
-  if (!tables.contains(layer)) return "auto";  // as layers that are not named
+  if (!tables.contains(layer)) return "auto";  // the default for unnamed layers
   const json& table = tables[layer];
   json said = {{"kind", table["kind"]}, {"update", table["update"]}};
   if (table.contains("optimizer")) said["optimizer"] = table["optimizer"]["name"];
   return said;
 }
 
-// Notes each table of which only one of the jobs has state of its own, and takes it out of that.
-// `before` and `now` are what the jobs say.
+// Notes each table with state of its own in only one of the two jobs, and removes the table there.
+// `before` and `now` are the jobs' own texts.
 void CompareTables(const json& before, const json& now, json& old_tables, json& new_tables,
                    Problems& problems) {
   json layers = old_tables;
@@ -261,7 +262,7 @@ std::string PsSettings(const Job& job) {
 
 absl::Status CheckResumable(Job before, const Job& now, const DataPlan& plan,
                             std::span<const std::string> accepted) {
-  // A job that does not say how its epochs are cut keeps what the data plan has.
+  // Where a job leaves the cut of its epochs open, the data plan decides.
   const auto planned = [](const auto& said, uint32_t size) {
     return said.has_value() && size > 0 ? std::optional(size) : std::nullopt;
   };

@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-// Says what to do about a file that Keras saved where nobody reads such files.
+// Says how to convert a Keras file for a program that cannot read Keras files.
 std::string NeedsConverting(const std::string& path) {
   return absl::StrCat(path, ": only the paracord command reads files of Keras: write `paracord ",
                       "convert ", path, " --out model.json --weights weights.safetensors`, and ",

@@ -1,5 +1,4 @@
-// Reads the model of a job: the value of its key, or the file that it names. Pure but for the
-// files.
+// Reads the model of a job, inline or from the file named by the key. Pure but for the files.
 #pragma once
 
 #include "common/files.h"
@@ -16,8 +15,8 @@ namespace paracord {
 nlohmann::json ReadModel(const nlohmann::json& document, Files* files, const BaseDirectory& base,
                          Problems& problems, const ModelTextFn& model_text);
 
-// Lets a job that says nothing of initial_weights begin with those of its model's file, and refuses
-// a file of Keras if nobody reads such files here.
+// Sets missing initial_weights to the weights in the job's Keras model file. If nobody here reads
+// Keras files, notes a problem for Keras weights.
 void TakeKerasWeights(const nlohmann::json& document, const BaseDirectory& base, bool converts,
                       Job& job, Problems& problems);
 

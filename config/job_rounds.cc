@@ -70,7 +70,7 @@ void ReportWithoutRounds(JsonFields& fields, const GuaranteesSpec& guarantees) {
   }
 }
 
-// Reports the keys of a job that do not fit its consistency.
+// Reports the job's keys that conflict with `consistency`.
 void ReportMisfits(JsonFields& fields, const Job& job) {
   const GuaranteesSpec& guarantees = job.guarantees;
   if (IsSynchronous(guarantees.strategy) && !guarantees.sync()) {

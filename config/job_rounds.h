@@ -1,5 +1,5 @@
-// The keys of a job that say how its rounds are formed: `strategy`, `consistency`, `round_batches`,
-// `backup`, `recovery`, `reduce` and `cross_device_ops`.
+// The job's keys about rounds: `strategy`, `consistency`, `round_batches`, `backup`, `recovery`,
+// `reduce` and `cross_device_ops`.
 #pragma once
 
 #include <cstddef>
@@ -11,17 +11,17 @@
 
 namespace paracord {
 
-// Reads them into `job`, of which all that they may not fit has been read. Problems name both keys
-// where two do not fit each other.
+// Reads these keys into `job`, whose keys that may conflict must have been read. Problems name both
+// keys that conflict.
 void ReadRounds(JsonFields& fields, Problems& problems, Job& job);
 
-// Adds the keys of guarantees to a canonical job. One that leaves a newer key out is the same text
-// as before there was the key.
+// Adds the keys of guarantees to a canonical job. A newer key at its default is left out, so that
+// the texts of older jobs do not change.
 void GuaranteesToJson(const GuaranteesSpec& guarantees, nlohmann::json& job);
 
-// Returns the batches of a round of a job, which has as many lanes: what it says, or the number of
-// devices that compute on the workers that the cluster names; 0 if the job has no rounds.
-// INVALID_ARGUMENT names the key.
+// Returns the batches (lanes) of a round: the job's `round_batches`, or else `devices`, the devices
+// of the workers that the cluster names; 0 for a job without rounds. INVALID_ARGUMENT names the
+// key.
 absl::StatusOr<uint32_t> RoundBatchesOf(const Job& job, size_t devices);
 
 }  // namespace paracord

@@ -17,8 +17,8 @@ namespace {
 
 using nlohmann::json;
 
-// Returns the member `name`, which an object gets if it has none, or the element of a list, or null
-// if the list has no such element.
+// Returns the member `name` of an object, created if missing, or an element of a list; null if the
+// list has no such element.
 json* Below(json& value, const std::string& name) {
   if (!value.is_array()) return &value[name];
   size_t index = 0;
@@ -67,7 +67,7 @@ void Apply(const std::string& setting, json& job, KeyOrder& order, Problems& pro
 
 void ApplySettings(std::span<const std::string> settings, json& job, KeyOrder& order,
                    Problems& problems) {
-  if (!job.is_object()) return;  // said by who reads it
+  if (!job.is_object()) return;  // the reader of the job reports it
   for (const std::string& setting : settings) Apply(setting, job, order, problems);
 }
 

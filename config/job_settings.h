@@ -1,5 +1,5 @@
-// Settings of a command line that override a job file, such as "optimizer.learning_rate=0.01": each
-// counts as if it stood in the file. Pure.
+// Settings on a command line, such as "optimizer.learning_rate=0.01", which override the job file
+// as if written there. Pure.
 #pragma once
 
 #include <span>
@@ -17,11 +17,11 @@ inline constexpr char kAcceptChangeHelp[] =
     "a file of the job's program that may have changed since the job was begun, to mend it; its "
     "variables and metrics stay; may be given again";
 
-// Applies `settings` to the text of a job. A value is JSON, or else a string. Objects on the way to
-// a key are created, and the mere name of an optimizer or a loss becomes an object; an element of a
-// list is named by its number, which must exist. `epochs` removes `steps`, and `steps` removes
-// `epochs`. `order` is that of the text, and then says of the values of settings, too, in which
-// order their keys stand. Problems name the setting.
+// Applies `settings` to the JSON of a job. A value is JSON, or else a string. Missing objects on
+// the way to a key are created, and an optimizer or loss given as a name becomes an object; an
+// index names an existing element of a list. `epochs` removes `steps`, and `steps` removes
+// `epochs`. `order` holds the key order of the job's text, to which the order in settings' values
+// is added. Problems name the setting.
 void ApplySettings(std::span<const std::string> settings, nlohmann::json& job, KeyOrder& order,
                    Problems& problems);
 

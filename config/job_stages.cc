@@ -31,7 +31,7 @@ void ReadLayersOfStages(JsonFields& fields, const json& names, StagesSpec& stage
   stages.begins = std::move(begins);
 }
 
-// Reports the keys that do not fit a model that is cut.
+// Reports the job's keys that conflict with a model cut into stages.
 void ReportMisfitsOfStages(JsonFields& fields, const Job& job) {
   if (IsProgram(job.model)) {
     return fields.Problem("stages",

@@ -1,5 +1,5 @@
-// The key `stages` of a job, which cuts its model into parts that a worker computes on several
-// devices at the same time.
+// The job's key `stages`, which cuts the model into parts that a worker computes on several devices
+// at once.
 #pragma once
 
 #include "config/job.h"
@@ -9,8 +9,8 @@ namespace paracord {
 
 inline constexpr uint32_t kStagesMax = 64;
 
-// Reads it into `job`, of which all other keys have been read. A problem names both keys where two
-// do not fit each other. Whether the model has the layers is for who builds it.
+// Reads `stages` into `job`, after all other keys. A problem names both keys that conflict. Whoever
+// builds the model checks that it has the layers.
 void ReadStages(JsonFields& fields, Job& job);
 
 // Adds the key to a canonical job whose model is cut.

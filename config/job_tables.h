@@ -1,4 +1,4 @@
-// The job's key `tables`: how it is read, and its canonical form. Pure.
+// Reads the job's key `tables` and writes its canonical form. Pure.
 #pragma once
 
 #include "config/job.h"

@@ -17,9 +17,9 @@ namespace {
 
 using nlohmann::json;
 
-// Python writes NaN, Infinity and -Infinity as bare words, which JSON does not have. Each becomes a
-// string of its own length, so that errors give its place, and the parser's watch puts the number
-// in that string's place.
+// Python writes NaN, Infinity and -Infinity as bare words, which JSON lacks. Each word is replaced
+// by a string of equal length, which keeps the positions in errors right, and the parser's watch
+// replaces the string by the number.
 class PythonNumbers {
  public:
   explicit PythonNumbers(std::string_view text) {
@@ -62,12 +62,12 @@ class PythonNumbers {
   std::string changed_;  // empty: nothing to change
   size_t strings_ = 0;
   size_t seen_ = 0;
-  std::map<size_t, double> numbers_;  // by how many strings come before it
+  std::map<size_t, double> numbers_;  // key: the number of strings before it
   bool number_as_key_ = false;
 };
 
-// Watches a parse for equal keys in an object, of which nlohmann silently keeps the last, and for
-// the order of the keys, which it forgets.
+// Watches a parse for a key that occurs twice in an object (nlohmann silently keeps the last) and
+// notes the order of the keys (nlohmann sorts them).
 class ParseWatch {
  public:
   ParseWatch(PythonNumbers& numbers, KeyOrder* order) : numbers_(numbers), order_(order) {}
@@ -121,8 +121,8 @@ std::string WithoutTag(const std::string& message) {
   return end == std::string::npos ? message : message.substr(end + 2);
 }
 
-// Says which rule of JSON a text breaks that is nearly JSON, and in which line: a comment, single
-// quotes, a comma before a bracket, or YAML. Empty if nothing of this kind is found.
+// Names the rule of JSON that a nearly right text breaks, with the line: a comment, single quotes,
+// a comma before a bracket, or YAML. Empty if the text breaks none of these.
 std::string BrokenRule(std::string_view text) {
   size_t line = 1;
   char before = 0;   // the last character that is no space

@@ -1,6 +1,6 @@
-// Reads JSON that people write, strictly: every problem is collected with its full key path
-// ("checkpoint.keep"), none ends the reading, and an unknown key is one. Used on the stack of a
-// function that reads; the JSON must outlive it.
+// Reads JSON that people write, strictly: a reading function collects all problems, each with its
+// full key path ("checkpoint.keep"), and unknown keys are problems. Used on the stack of a reading
+// function; the JSON must outlive the reader.
 #pragma once
 
 #include <cstdint>
@@ -30,9 +30,8 @@ class Problems {
   std::vector<std::string> lines_;
 };
 
-// The keys of objects as a text has them, which nlohmann::json sorts, by the path of their object
-// ("data.train.features"). A list adds nothing to a path, so that the keys of its objects follow
-// each other.
+// The keys of each object in the order of the text (nlohmann::json sorts them), by the path of the
+// object ("data.train.features"). Lists add nothing to a path: keys of a list's objects are joined.
 using KeyOrder = std::map<std::string, std::vector<std::string>>;
 
 // Parses a whole document. Errors give line and column. It is an error if a key occurs twice in an
@@ -43,7 +42,8 @@ absl::StatusOr<nlohmann::json> ParseJson(std::string_view text, size_t bytes_max
 
 // Returns the value as text for a message, shortened.
 std::string JsonExcerpt(const nlohmann::json& value);
-// Says that a value is none of `allowed`, which they are, and the nearest, or `nearest` if given.
+// Says that a value is not one of `allowed`, lists `allowed`, and suggests the nearest, or
+// `nearest` if given.
 std::string IsNoneOf(const nlohmann::json& value, std::span<const std::string_view> allowed,
                      std::string nearest = "");
 
@@ -56,9 +56,9 @@ inline constexpr double kBelowOne = 1 - std::numeric_limits<double>::epsilon() /
 // value is wrong.
 class JsonFields {
  public:
-  enum class Null { kValue, kAbsent };  // what JSON's null is, for all keys
-  // `path` is the object's own key path, "" for the document. If `json` is no object, that is a
-  // problem, and it has no fields.
+  enum class Null { kValue, kAbsent };  // how all keys treat JSON's null
+  // `path` is the object's own key path, "" for the document. A `json` that is not an object is a
+  // problem and has no fields.
   JsonFields(const nlohmann::json& json, std::string path, Problems& problems,
              Null null = Null::kValue);
 
@@ -69,8 +69,8 @@ class JsonFields {
 
   void Bool(const std::string& key, bool& out);
   void String(const std::string& key, std::string& out);
-  // `other_names` are pairs of a name that people write by mistake and the one of `allowed` that
-  // they mean. Such a name is a problem, too, whose message has the right one.
+  // `other_names` pairs a common wrong name with the member of `allowed` that is meant. A wrong
+  // name is a problem, and the message suggests the right name.
   using OtherName = std::pair<std::string_view, std::string_view>;
   void OneOf(const std::string& key, std::span<const std::string_view> allowed, std::string& out,
              std::span<const OtherName> other_names = {});

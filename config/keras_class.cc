@@ -26,7 +26,7 @@ std::string KerasClass(const json& object) {
   std::string registered = StringAt(object, "registered_name");
   const std::string module = StringAt(object, "module");
   const std::string_view package = std::string_view(module).substr(0, module.find('.'));
-  constexpr std::string_view kKerasRs = "keras_rs>";  // its layers have names that Keras' lack
+  constexpr std::string_view kKerasRs = "keras_rs>";  // Keras has no layers of these names
   if (registered.starts_with(kKerasRs)) return registered.substr(kKerasRs.size());
   if (registered.find('>') != std::string::npos) return registered;
   const auto has_module = object.find("module");

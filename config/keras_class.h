@@ -7,9 +7,9 @@
 
 namespace paracord {
 
-// Returns the object's "class_name", or "" if it has none. A class of neither Keras nor Keras-RS
-// gets a name that none of ours has, since its arithmetic is not in the file: "package>Name", by
-// which it was registered, or "unregistered>Name", if its "module" is null.
+// Returns the object's "class_name", or "" if there is none. A class from outside Keras and
+// Keras-RS, whose arithmetic the file lacks, gets a name that no known class has: "package>Name" as
+// registered, or "unregistered>Name" if "module" is null.
 std::string KerasClass(const nlohmann::json& object);
 
 }  // namespace paracord

@@ -9,10 +9,10 @@ namespace paracord {
 
 struct ManPage {
   std::string name;      // "paracord train"
-  std::string summary;   // the first sentence of what it does
-  std::string synopsis;  // what comes after the name
+  std::string summary;   // the program's purpose in one sentence
+  std::string synopsis;  // the text after the name
   std::string description;
-  std::vector<std::pair<std::string, std::string>> options;  // "--ps N", what it is for
+  std::vector<std::pair<std::string, std::string>> options;  // "--ps N", help
   std::vector<std::string> see_also;                         // "paracord-ps"
 };
 

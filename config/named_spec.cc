@@ -48,7 +48,7 @@ std::string SnakeCase(std::string_view name) {
   return snake;
 }
 
-// Whether Keras writes this option for every object of a kind, and it says nothing with this value.
+// Whether Keras writes this option for every object of a kind and its value changes nothing.
 bool IsOff(const std::string& key, const json& config) {
   static constexpr std::string_view kAlwaysOff[] = {"name", "dtype", "trainable"};
   for (std::string_view off : kAlwaysOff) {
@@ -57,7 +57,7 @@ bool IsOff(const std::string& key, const json& config) {
   const json& value = config.at(key);
   if (value.is_null()) return key != "class_aggregation";  // null there: a score for each column
   const bool average = config.contains("use_ema") && config.at("use_ema") == true;
-  // These two options mark a config of Keras 2, whose averages differ from those of Keras 3.
+  // These two options mark a config of Keras 2, whose averages differ from Keras 3.
   if (!average && key == "is_legacy_optimizer") return value == false;
   return !average && (key == "use_ema" || key == "ema_momentum" ||
                       key == "ema_overwrite_frequency" || key == "jit_compile");
@@ -86,7 +86,7 @@ std::optional<NamedSpec> ReadKerasObject(NamedKind kind, const json& object,
   JsonFields fields(object, path, problems);
   std::string class_name;
   fields.String("class_name", class_name);
-  // Keras has no perplexity, so a class of that name is the user's own and yet read as ours.
+  // Keras has no perplexity, so a class of this name is the user's own; it is read as ours.
   if (!class_name.empty() && SnakeCase(class_name) != "perplexity") class_name = KerasClass(object);
   const json* config = fields.FindValue("config");
   for (const char* skipped :
@@ -104,12 +104,13 @@ std::optional<NamedSpec> ReadKerasObject(NamedKind kind, const json& object,
     fields.Problem("config", absl::StrCat("must be an object, is ", JsonExcerpt(*config)));
     return std::nullopt;
   }
-  // A loss scale keeps float16 gradients from underflowing. Ours are float32, so it is dropped.
+  // A loss scale keeps float16 gradients from underflowing. Our gradients are float32: it is
+  // dropped.
   const auto inner = config->find("inner_optimizer");
   if (spec.name == "lossscaleoptimizer" && inner != config->end() && !inner->is_null()) {
     return ReadNamedSpec(kind, *inner, path + ".config.inner_optimizer", problems);
   }
-  // A metric's own name is the name of its score.
+  // The "name" of a metric names its score.
   const auto own = config->find("name");
   if (kind == NamedKind::kMetric && own != config->end() && own->is_string() &&
       KerasName(kind, own->get<std::string>()) != spec.name) {
@@ -192,9 +193,9 @@ std::vector<NamedSpec> ReadByOutput(NamedKind kind, const json& value, const std
     }
     return specs;
   }
-  // A list of losses is by output, unless it holds just one, which is for all. A list of metrics is
-  // by output if an entry is a list or null; otherwise the caller, who knows how many outputs there
-  // are, decides.
+  // A list of several losses is by output; a single loss is for all outputs. A list of metrics is
+  // by output if an entry is a list or null; otherwise the caller, which knows the number of
+  // outputs, decides.
   const auto nests = [](const json& entry) { return entry.is_array() || entry.is_null(); };
   const bool nested = value.is_array() &&
                       (kind == NamedKind::kLoss ? value.size() > 1

@@ -23,8 +23,8 @@ enum class NamedKind { kLoss, kMetric, kOptimizer, kSchedule };
 // (optimizers have no underscores).
 std::string KerasName(NamedKind kind, std::string_view name);
 
-// Reads any of the three forms. Options that are null are dropped, and so are those of Keras' own
-// form that are switched off; an option that is a schedule gets the form {"name": ..., ...}.
+// Reads any of the three forms. Null options are dropped, as are options of Keras' own form that
+// are switched off; a schedule as an option gets the form {"name": ..., ...}.
 std::optional<NamedSpec> ReadNamedSpec(NamedKind kind, const nlohmann::json& json,
                                        const std::string& path, Problems& problems);
 

@@ -43,7 +43,7 @@ std::string NearestName(std::string_view wrong, std::span<const std::string_view
     if (name.size() > 2 && lower.starts_with(std::string(name) + "_")) return std::string(name);
   }
   std::string_view best;
-  size_t best_distance = lower.size() / 3 + 2;  // nearer than this
+  size_t best_distance = lower.size() / 3 + 2;  // a match must be nearer
   for (std::string_view name : known) {
     const size_t distance = Distance(lower, absl::AsciiStrToLower(std::string(name)));
     // A short name is not near if all of its letters would have to change.

@@ -1,5 +1,5 @@
-// A cluster without ps: its workers are nodes, which hold the variables as well as they compute, so
-// that worker N is also ps N, and worker 0 the coordinator where the cluster names no chief. Pure.
+// A cluster without ps: its workers are nodes, which compute and also hold the variables. Worker N
+// is also ps N, and worker 0 is the coordinator if the cluster names no chief. Pure.
 #pragma once
 
 #include <cstdint>
@@ -12,28 +12,28 @@
 
 namespace paracord {
 
-// Whether the workers that a cluster names are nodes: it has no ps.
+// Whether the workers of a cluster are nodes, because it has no ps.
 bool HasNodes(const Cluster& cluster);
 
-// Whether a task of the cluster is a node. Workers that the cluster does not name are none.
+// Whether a task is a node. Workers that the cluster does not name are not nodes.
 bool IsNode(const Cluster& cluster, const Task& task);
 
-// Returns the index of the node on a host, by the host's name: the one node whose address is that
-// name, alone or with a domain, as a pod's is. nullopt if the cluster has no nodes, or none or
-// several of them are there.
+// Returns the index of the node on `host`: of the only node whose address has that host name, with
+// or without a domain, as pods have. nullopt if the cluster has no nodes, or not exactly one of
+// them is on `host`.
 std::optional<uint32_t> NodeOnHost(const Cluster& cluster, const std::string& host);
 
-// Returns where the ps of a cluster are, by index, which are its nodes where it has no ps. Empty if
-// it has neither. INVALID_ARGUMENT names the index that cluster.worker lacks.
+// Returns the addresses of a cluster's ps, by index; without ps, of its nodes. Empty without both.
+// INVALID_ARGUMENT names the index that cluster.worker lacks.
 absl::StatusOr<std::vector<std::string>> PsAddressesOf(const Cluster& cluster);
 
-// A node divides its --memory-limit into equal parts, as two processes of one machine would have
-// it: its worker computes with the one, and its ps holds its share of the variables in the other.
+// A node halves its --memory-limit, like two processes on a machine: the worker computes in one
+// half, the ps holds its variables in the other.
 inline constexpr uint64_t kNodeMemoryParts = 2;
-// Returns the bytes that the worker and the ps of a node with this --memory-limit have each.
+// Returns the bytes that the worker and the ps each get from a node's --memory-limit.
 constexpr uint64_t NodeMemoryPart(uint64_t limit) { return limit / kNodeMemoryParts; }
 
-// Returns where the coordinator is: the chief, or else node 0; "" if the cluster has neither.
+// Returns the coordinator's address: the chief's, or node 0's; "" without both.
 std::string CoordinatorOf(const Cluster& cluster);
 
 }  // namespace paracord

@@ -13,12 +13,12 @@ struct NormClip {
   bool on() const { return clipnorm > 0 || global_clipnorm > 0; }
 };
 
-// Reads the optimizer's options, which the ps checks: an option that is absent, null or of another
-// type is off.
+// Reads the optimizer's options, which the ps checks: an absent or null option, or one of another
+// type, means off.
 NormClip ReadNormClip(const NamedSpec& optimizer);
 
-// Returns the factor that clips values with this sum of squares to a norm of `clip`: clip / norm
-// where the norm is greater, else 1; NaN where the sum is NaN.
+// Returns the factor that clips values to a norm of `clip`, given their sum of squares: clip / norm
+// if the norm is greater, else 1; NaN for a NaN.
 float ClipFactor(double clip, double squares);
 
 }  // namespace paracord

@@ -38,7 +38,7 @@ std::string WrongGrowing(const VariableSpec& variable) {
   return "";
 }
 
-// Says why the variable cannot be a table as it claims; "" if it can, or does not claim it.
+// Says why the variable cannot be the table that it claims to be; "" if it can, or claims nothing.
 std::string WrongTable(const VariableSpec& variable) {
   const TableSpec& table = variable.table();
   if (!variable.has_table()) return "";

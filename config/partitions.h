@@ -1,4 +1,4 @@
-// The arithmetic of variables and their partitions: elements of rows, shapes, and the checks that
+// The arithmetic of variables and their partitions: sizes of rows, shapes, and the checks that
 // every receiver of specs makes. Pure.
 #pragma once
 
@@ -12,19 +12,19 @@
 
 namespace paracord {
 
-// Separates a partition's name from its slot's in a checkpoint, so no variable may contain it.
+// Separates a partition's name from a slot's name in a checkpoint; no variable may contain it.
 inline constexpr char kSlotMark[] = "/.slot/";
 
 // Returns the bytes of a tensor: 0 if a dimension is 0, nullopt if they do not fit 64 bits.
 std::optional<uint64_t> TensorBytes(const std::vector<uint64_t>& shape, uint64_t element_bytes);
 
-// Whether the variable is a table whose rows are those ids that were updated. Its axis 0 counts
-// shards, each of them a partition.
+// Whether the variable is a growing table, whose rows are the ids updated so far. Axis 0 of its
+// shape counts shards, and each shard is a partition.
 inline bool IsGrowing(const VariableSpec& variable) {
   return variable.table().kind() == TableSpec::GROWING;
 }
-// The shard of a growing table that has an id, of `shards` (2^32 at most). Id 0, which Keras masks,
-// is the first of the first shard.
+// Returns which of a growing table's `shards` (2^32 at most) has an id. Id 0, which Keras masks, is
+// always in shard 0.
 inline uint32_t ShardOfRow(uint64_t id, uint64_t shards) {
   // The finalizer of MurmurHash3, a bijection that leaves 0 alone.
   id = (id ^ (id >> 33)) * 0xff51afd7ed558ccd;
@@ -36,10 +36,11 @@ inline uint32_t ShardOfRow(uint64_t id, uint64_t shards) {
 // Returns the elements of one row of a variable: the product of its shape without axis 0.
 uint64_t RowElements(const VariableSpec& variable);
 uint64_t PartitionElements(const VariableSpec& variable, const PartitionSpec& partition);
-// Returns a partition's shape, which is the variable's with axis 0 cut; empty for a scalar.
+// Returns a partition's shape: the variable's, with the partition's rows as axis 0; empty for a
+// scalar.
 std::vector<uint64_t> PartitionShape(const VariableSpec& variable, const PartitionSpec& partition);
-// Checks that names are valid and unique, that the type is float32, that no dimension is 0, that
-// sizes do not overflow, and that every constraint is known. INVALID_ARGUMENT names the variable.
+// Checks that names are valid and unique, types are float32, no dimension is 0, sizes do not
+// overflow, and constraints are known. INVALID_ARGUMENT names the variable.
 absl::Status CheckVariables(std::span<const VariableSpec> variables);
 // Checks a partition's index, name and rows against variables that have been checked.
 // INVALID_ARGUMENT names the partition.

@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 constexpr uint64_t kStepMaxS = 24 * 3600;
 
-// A path that stays below the folder that the child is given.
+// Whether a path stays inside the folder that the child gets.
 bool IsInside(const std::string& path) {
   if (path.empty() || path.find('\0') != std::string::npos) return false;
   for (const absl::string_view part : absl::StrSplit(path, '/')) {
@@ -41,8 +41,8 @@ void ReadCommand(JsonFields& fields, std::vector<std::string>& out) {
   if (out[0].empty()) wrong();
 }
 
-// A relative path of a program is that of one of the files, which the child finds in its folder, or
-// else lies where the job file does, as all of a job's paths.
+// A program's relative path names one of `files`, which the child finds in its folder; any other
+// relative path is resolved against the job file's folder, like all paths of a job.
 void PlaceCommand(const BaseDirectory& base, ProgramSpec& spec) {
   if (!base.has_value() || spec.command.empty()) return;
   std::string& program = spec.command[0];
@@ -51,7 +51,7 @@ void PlaceCommand(const BaseDirectory& base, ProgramSpec& spec) {
   program = PathIn(base->string(), program);
 }
 
-// The text of one of the files, which travels as JSON.
+// Reads the text of one of `files`, which travels as JSON.
 void ReadText(const std::string& name, Files& files_of, const BaseDirectory& base, size_t& left,
               JsonFields& fields, std::map<std::string, std::string>& out) {
   const std::string path = PathIn(base->string(), name);
@@ -109,7 +109,8 @@ ProgramSpec ReadSpec(const json& model, Files* files_of, const BaseDirectory& ba
   return spec;
 }
 
-// The document of a program file, which has the form that its reader wants only if that reads it.
+// Returns the JSON of a program file. Only a file read here is checked to be a program file; an
+// inline object is left to the program's reader.
 json ReadDocument(JsonFields& fields, Files* files_of, const BaseDirectory& base) {
   const json* value = fields.FindValue("file");
   if (value != nullptr && value->is_object()) return *value;

@@ -1,6 +1,7 @@
-// A job's model that is a program of the user: a command that a worker runs as a child process, and
-// the files it needs, or a file of modules of StableHLO (program/program_file.h). All files become
-// part of the job, so that every worker runs the same. Pure but for reading those files.
+// A job's model that is a program of the user: either a command that a worker runs as a child
+// process, with the files it needs, or a file of StableHLO modules (program/program_file.h). All
+// files become part of the job, so that every worker runs the same program. Pure but for reading
+// these files.
 #pragma once
 
 #include <cstdint>
@@ -18,26 +19,26 @@ namespace paracord {
 struct ProgramSpec {
   std::vector<std::string> command;          // at least the program's name
   std::map<std::string, std::string> files;  // text by relative path, without ".."
-  uint32_t step_s = 300;                     // an answer that takes longer is none
+  uint32_t step_s = 300;                     // the child's answer may take so long
 };
 
 // Whether a model is {"program": ...} rather than that of Keras.
 bool IsProgram(const nlohmann::json& model);
-// Whether it is {"program": "stablehlo", "file": ...}.
+// Whether the model is {"program": "stablehlo", "file": ...}.
 bool IsStableHlo(const nlohmann::json& model);
-// Whether a JSON document may be a program file itself, which `paracord compute` takes as a model.
+// Whether a JSON document may be a program file; `paracord compute` takes such a file as a model.
 bool IsProgramFile(const nlohmann::json& document);
-// The canonical model of such a document.
+// The canonical model of a program file.
 nlohmann::json StableHloModel(nlohmann::json document);
 
-// The canonical form of such a model: `files`, a list of paths relative to `base`, becomes an
-// object of their texts by these paths, and `file`, a path, the JSON of that program file; what is
-// an object already stays as it is. `files_of` is null where no file may be read. Null, and
-// problems, where something is wrong.
+// The canonical form of a program: `files`, a list of paths relative to `base`, becomes an object
+// of texts by path, and `file`, a path, becomes the JSON of the program file; objects stay as they
+// are. `files_of` is null if no file may be read. Returns null and notes problems if something is
+// wrong.
 nlohmann::json InlineProgram(const nlohmann::json& model, Files* files_of,
                              const BaseDirectory& base, Problems& problems);
 
-// INVALID_ARGUMENT unless the model is a program in a process, in its canonical form.
+// INVALID_ARGUMENT unless the model is a canonical program that runs as a process.
 absl::StatusOr<ProgramSpec> ReadProgramSpec(const nlohmann::json& model);
 
 }  // namespace paracord

@@ -25,8 +25,8 @@ struct FreeContext {
 };
 using MacContext = std::unique_ptr<EVP_MAC_CTX, FreeContext>;
 
-// HMAC-SHA256 with the key that it had last, so that proofs look the algorithms up once a thread
-// and prepare each key once.
+// HMAC-SHA256 with a cached key: each thread looks the algorithm up once and prepares each key
+// once.
 class ProofMaker {
  public:
   // Returns "", which proves nothing, if OpenSSL computes no HMAC.
@@ -52,7 +52,7 @@ class ProofMaker {
     }
     EVP_MAC* const hmac = EVP_MAC_fetch(nullptr, OSSL_MAC_NAME_HMAC, nullptr);
     context_.reset(hmac == nullptr ? nullptr : EVP_MAC_CTX_new(hmac));
-    EVP_MAC_free(hmac);  // the context keeps it
+    EVP_MAC_free(hmac);  // the context holds a reference
     key_ = key;
     char digest[] = "SHA256";
     const OSSL_PARAM params[] = {OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, digest, 0),

@@ -1,11 +1,11 @@
-// Proofs that the coordinator has decided something, which it hands to a worker with a lease and
-// which the worker shows to the ps. A rejection says that a batch is entered without its gradients,
-// so that no worker can have a sound batch left out by itself; a lease's proof says that a split
-// was leased in a generation, so that no worker can push what it was not given to compute. The end
-// of the lease is not part of it. Each is HMAC-SHA256 of what it names, cut to 16 bytes, under a
-// key that the coordinator draws and tells the ps alone when it adopts them. Where OpenSSL computes
-// no HMAC, as under a rule that allows FIPS providers alone and without such a provider, a proof is
-// "" and every proof is wrong. Pure.
+// Proofs of the coordinator's decisions. The coordinator hands a proof to a worker with a lease,
+// and the worker shows the proof to the ps. A rejection proves that a batch is to be entered
+// without gradients: a worker alone cannot have a sound batch left out. A lease's proof proves that
+// a split was leased in a generation: a worker cannot push a split that nobody gave it. The lease's
+// end is not proven. Each proof is HMAC-SHA256 of the proven facts, cut to 16 bytes, under a key
+// that the coordinator draws and tells only the ps, in Adopt. Where OpenSSL computes no HMAC (a
+// rule that allows only FIPS providers, and none installed), proofs are "" and every proof is
+// wrong. Pure.
 #pragma once
 
 #include <cstdint>
@@ -19,12 +19,12 @@ namespace paracord {
 std::string RejectionOf(std::string_view key, const BatchId& batch);
 std::string LeaseProofOf(std::string_view key, uint64_t generation, uint64_t epoch, uint64_t split);
 
-// Whether the proof is that of the batch, or of its split; each wrong one takes as long.
+// Whether the proof is right for the batch, or for its split; compared in constant time.
 bool IsRejection(std::string_view rejection, std::string_view key, const BatchId& batch);
 bool IsLeaseProof(std::string_view proof, std::string_view key, uint64_t generation,
                   const BatchId& batch);
-// Whether they are the proofs of so many splits from the batch's on, one after another. `splits` is
-// 1 at least.
+// Whether `proofs` concatenates the proofs of `splits` (at least 1) consecutive splits from the
+// batch's split on.
 bool AreLeaseProofs(std::string_view proofs, uint32_t splits, std::string_view key,
                     uint64_t generation, const BatchId& batch);
 

@@ -1,12 +1,12 @@
-// The settings of a job that a ps applies, as it tells them (PsSettings of config/job.h). Pure.
+// Compares the settings of a job that a ps applies (PsSettings of config/job.h). Pure.
 #pragma once
 
 #include <string>
 
 namespace paracord {
 
-// Whether a ps with one of these settings updates values as one with the other does: they may have
-// different timeouts, and ends of the job. False of a text that has no such settings.
+// Whether two settings lead a ps to equal updates: the optimizers are equal, while timeouts and
+// ends of the job may differ. False if a text has no settings.
 bool SameUpdates(const std::string& settings, const std::string& others);
 
 }  // namespace paracord

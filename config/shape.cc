@@ -12,7 +12,7 @@ int64_t Elements(const Shape& shape) {
 }
 
 std::string ShapeName(const Shape& shape) {
-  constexpr size_t kAxesShown = 64;  // as many as a value may have
+  constexpr size_t kAxesShown = 64;  // a tensor may have no more
   if (shape.size() > kAxesShown) {
     return absl::StrCat("(", absl::StrJoin(shape.begin(), shape.begin() + 8, ", "), ", ..., ",
                         shape.size(), " axes)");

@@ -1,4 +1,4 @@
-// The shape of one example's tensor: its axes without the batch's. Pure.
+// The shape of one example's tensor: its axes without the batch axis. Pure.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@ using Shape = std::vector<int64_t>;
 
 // Returns the product of the axes; 1 for a scalar.
 int64_t Elements(const Shape& shape);
-// Returns the shape as Python writes it, such as "(28, 28, 1)" or "(3,)"; more than 64 axes are
-// abbreviated.
+// Returns the shape in Python's notation, such as "(28, 28, 1)" or "(3,)"; abbreviated above 64
+// axes.
 std::string ShapeName(const Shape& shape);
 
 }  // namespace paracord

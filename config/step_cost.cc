@@ -5,7 +5,7 @@
 namespace paracord {
 namespace {
 
-constexpr double kOwnShare = 0.5;  // of a byte that does not leave its process
+constexpr double kOwnShare = 0.5;  // cost of a byte that stays in its process, relative to others
 
 uint64_t CeilOf(uint64_t number, uint64_t parts) { return (number + parts - 1) / parts; }
 

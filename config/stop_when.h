@@ -11,9 +11,9 @@
 
 namespace paracord {
 
-// `metrics` are the job's, of which stop_when names one. `every_epochs` is the number of epochs
-// between evaluations, or 0 if there is only one at the end. Returns nullopt and notes a problem if
-// stop_when does not say what is measured.
+// `metrics` are the job's; stop_when names one of them. `every_epochs` is the number of epochs
+// between evaluations, 0 for a single evaluation at the end. Returns nullopt and notes a problem if
+// stop_when names no metric that is measured.
 std::optional<StopWhen> ReadStopWhen(const nlohmann::json& value,
                                      const std::vector<NamedSpec>& metrics, uint64_t every_epochs,
                                      Problems& problems);

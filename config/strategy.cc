@@ -115,7 +115,7 @@ absl::Status CheckDevices(const GuaranteesSpec& guarantees, const ClusterShape& 
 
 StrategyChoice ExplainStrategy(const GuaranteesSpec& guarantees, ClusterShape shape) {
   if (guarantees.stages.count > 1) shape.devices = 1;
-  // A job that was read for its cluster names what the cluster led to.
+  // A job that was read for its cluster names the strategy that the cluster led to.
   GuaranteesSpec unsaid = guarantees;
   unsaid.strategy = "auto";
   unsaid.consistency_said = unsaid.consistency_said && !guarantees.sync();

@@ -21,9 +21,9 @@ inline constexpr std::string_view kStrategies[] = {"auto",       "parameter_serv
                                                    "one_device", "central_storage",
                                                    "mirrored",   "multi_worker_mirrored"};
 
-// Whether workers hold the variables, so that the cluster has no ps.
+// Whether the strategy is for clusters without ps, in which workers hold the variables.
 bool IsWithoutPs(std::string_view strategy);
-// Whether training is synchronous under the strategy, whatever else the job says.
+// Whether the strategy makes training synchronous, whatever else the job says.
 bool IsSynchronous(std::string_view strategy);
 
 // Whether only the cluster decides if a job has rounds: the job names neither a strategy nor its
@@ -35,15 +35,15 @@ bool WaitsForStrategy(const GuaranteesSpec& guarantees);
 // reading has checked everything.
 std::vector<std::string> SettingsOf(const GuaranteesSpec& guarantees, const std::string& chosen);
 
-// The facts about a cluster that decide which strategy it can run.
+// The facts about a cluster that decide which strategies it can run.
 struct ClusterShape {
   size_t ps = 0;
-  size_t workers = 0;  // that the cluster names
-  size_t devices = 1;  // of each worker
+  size_t workers = 0;  // in the cluster's configuration
+  size_t devices = 1;  // in each worker
   // Several devices may compute a part of each batch instead of lanes of a round ("cuda:all").
   bool divides_batches = false;
-  // The flags --ps and --workers of a command say what the cluster is, and messages name them;
-  // otherwise TF_CONFIG says it, and messages name its keys.
+  // True if the flags --ps and --workers describe the cluster: messages name the flags. False if
+  // TF_CONFIG does: messages name its keys.
   bool by_flags = false;
 };
 
@@ -52,23 +52,23 @@ struct StrategyChoice {
   std::string why;   // a sentence without its full stop
 };
 
-// Returns the strategy of a job. INVALID_ARGUMENT names the job's key and the cluster's if they do
-// not fit each other. A job that says itself that it is asynchronous keeps `parameter_server` in a
-// cluster of workers alone, which hold the variables in place of ps. The devices that compute the
-// stages of one model count as one.
+// Returns the strategy of a job. INVALID_ARGUMENT names the keys of job and cluster that conflict.
+// Without ps, several workers or devices train an explicitly asynchronous job under
+// `parameter_server`: the workers hold the variables. Devices that compute the stages of a model
+// count as one.
 absl::StatusOr<StrategyChoice> ChooseStrategy(const GuaranteesSpec& guarantees, ClusterShape shape);
 
 // INVALID_ARGUMENT names `consistency` and --device if workers have several devices, which compute
 // lanes of rounds, and a job whose strategy is chosen has no rounds.
 absl::Status CheckDevices(const GuaranteesSpec& guarantees, const ClusterShape& shape);
 
-// Describes for people the strategy of a job that a cluster trains already: with the reason that
-// the cluster gives where the cluster alone would have led to the same strategy.
+// Describes for people the strategy of a job in training. If the cluster alone would have led to
+// this strategy, gives the cluster's reason.
 StrategyChoice ExplainStrategy(const GuaranteesSpec& guarantees, ClusterShape shape);
 
-// Returns the settings with which a job that has trained before keeps the `consistency`, and by it
-// the `recovery`, that its directory holds (`saved`). None if `said`, the job as a person gives it,
-// names its `consistency`, or a strategy that is always synchronous.
+// Returns the settings by which a continued job keeps the `consistency` and the `recovery` of the
+// job in its directory, `saved`. None if `said`, the job as given by a person, names `consistency`
+// or a strategy that is always synchronous.
 std::vector<std::string> KeptSettingsOf(const GuaranteesSpec& said, const GuaranteesSpec& saved);
 
 // Reads a job for a cluster. `read` parses the job with settings (config/job_settings.h). Where the

@@ -7,7 +7,7 @@
 namespace paracord {
 namespace {
 
-// True if an option is absent or says that there is no such thing.
+// Whether an option is absent, null, false or 0.
 bool IsOff(const NamedSpec& optimizer, const char* key) {
   const auto option = optimizer.options.find(key);
   if (option == optimizer.options.end() || option->is_null()) return true;

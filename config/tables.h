@@ -10,20 +10,19 @@
 
 namespace paracord {
 
-// True if an update leaves elements whose gradient is 0 as they are, so that a push of the rows of
-// a batch does to the bit what a push of the whole gradient does: SGD without momentum or Adagrad,
-// without weight decay, averages, constraints. `optimizer` is the table's own or the job's. False
-// for an optimizer that cannot be parsed. A ps refuses rows where this is false, unless the table
-// is lazy.
+// True if an update leaves elements with gradient 0 unchanged, so that pushing the rows of a batch
+// equals, to the bit, pushing the whole gradient: SGD without momentum or Adagrad, without weight
+// decay, averages and constraints. `optimizer` is the table's own or the job's; false if it cannot
+// be parsed. If false, a ps refuses rows unless the table is lazy.
 bool LeavesUntouchedAlone(const NamedSpec& optimizer, const VariableSpec& variable);
-// Says for people why an update of the rows of a batch alone is not one of all rows; "" if it is,
-// for a variable without averages and constraints.
+// Says for people why an update of a batch's rows alone differs from an update of all rows; "" if
+// it does not, for a variable without averages and constraints.
 std::string WhyRowsDiffer(const NamedSpec& optimizer);
 
-// Returns what the job's `tables` say of one that is not dense.
+// Returns the spec of a table that is not dense from the job's `tables`.
 TableSpec TableSpecOf(const TablesSpec::Table& wanted);
-// Makes the variable a growing table of so many shards. The rows that it had stand in where its
-// initializer asks for their number.
+// Makes the variable a growing table of `shards` shards. Where its initializer scales by the number
+// of rows, the present rows count.
 void MakeGrowing(VariableSpec& variable, uint64_t shards);
 
 }  // namespace paracord

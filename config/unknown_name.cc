@@ -11,7 +11,7 @@ namespace {
 struct OtherName {
   std::string_view name;
   std::string_view ours;
-  std::string_view option;  // that it means as well; empty: none
+  std::string_view option;  // an option that the name implies; empty: none
 };
 
 // What PyTorch and scikit-learn call losses and metrics, in snake case.
@@ -36,7 +36,7 @@ constexpr OtherName kOtherNames[] = {
     {"poisson_nll_loss", "poisson", ""},
 };
 
-// Returns the known name that was meant, with the option that belongs to it: `"auc"`.
+// Returns the known name that was meant, quoted, with the implied option: `"auc"`.
 std::string Meant(const std::string& wrong, std::span<const std::string_view> known) {
   for (const OtherName& other : kOtherNames) {
     if (other.name != wrong || std::ranges::find(known, other.ours) == known.end()) continue;
