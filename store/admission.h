@@ -1,8 +1,8 @@
-// Decides which ids of a growing table get a row: those that have appeared often enough, or by
-// chance. Appearances are counted in memory that does not grow: buckets of eight candidates each,
-// of which the one that appeared least, and of these longest ago, gives way to a new one. So an id
-// that is rare enough is forgotten and begins anew, and one is counted for another with a chance of
-// about 10^-6. A pure function of what it is asked. One thread at a time.
+// Decides which ids of a growing table get a row: ids that have appeared often enough, or by
+// chance. Appearances are counted in buckets of eight candidates; in a full bucket a new id
+// replaces the candidate with the fewest appearances, the oldest of several. So memory does not
+// grow, a rare id is forgotten and begins anew, and an id is counted for another with a chance of
+// about 10^-6. A pure function of the calls so far. One thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -20,13 +20,13 @@ class Admission {
   // then with `probability`. `candidates` are counted, rounded up to a power of two.
   Admission(uint32_t after, double probability, uint64_t candidates, uint64_t seed);
 
-  // An id without a row appears in the batch `step`: whether it gets one.
+  // Whether the id, which has no row and appears in the batch `step`, gets a row.
   bool Admit(uint64_t id, uint64_t step);
 
   uint64_t bytes() const { return candidates_.size() * sizeof(uint32_t); }
-  // The bytes of one that is made so.
+  // The value of bytes() for an Admission made with these arguments.
   static uint64_t BytesOf(uint32_t after, uint64_t candidates);
-  // All that it remembers, for a snapshot and to be restored.
+  // The whole state, for a snapshot and for restoring.
   const std::vector<uint32_t>& candidates() const { return candidates_; }
   std::vector<uint32_t>& candidates() { return candidates_; }
 

@@ -43,7 +43,7 @@ void RowsBefore::Drop() {
 
 void RowsBefore::ReleaseSpare() {
   if (kept_) return;
-  // A vector that is assigned {} keeps its memory.
+  // Assigning {} to a vector would keep its memory.
   ids_ = std::vector<uint64_t>();
   had_ = std::vector<uint8_t>();
   values_ = std::vector<float>();

@@ -1,8 +1,8 @@
-// A tensor in reference-counted chunks of at most 1 MiB, copy-on-write: whoever holds a reference
-// sees bytes that never change, and the writer updates a chunk in place only if nobody else
-// references it. A Block is owned by its partition, whose lock guards it; a ChunkRef may be kept
-// and dropped by any thread. New references are made only under that lock, so a chunk that is
-// unshared stays unshared.
+// A tensor in reference-counted, copy-on-write chunks of at most 1 MiB. The bytes behind a
+// reference never change; the writer updates a chunk in place only while nobody else references it.
+// A Block is owned by its partition and guarded by the partition's lock; any thread may keep and
+// drop a ChunkRef. New references are made only under the lock, so an unshared chunk stays
+// unshared.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@
 namespace paracord {
 
 inline constexpr uint64_t kChunkElements = (uint64_t{1} << 20) / sizeof(float);
-// The number of elements that a thread takes at a time, a part of a chunk, so that several threads
+// The number of elements, a part of a chunk, that a thread takes at a time, so that several threads
 // share a small tensor.
 inline constexpr uint64_t kPartElements = kChunkElements / 4;
 
@@ -36,8 +36,8 @@ struct Chunk {
   float* const data;    // uninitialised
 };
 
-// An own reference count, because a writer that sees a chunk unshared must also see all that its
-// readers did before they released it; shared_ptr's use_count() has no such acquire ordering.
+// Not std::shared_ptr: a writer that sees a chunk unshared must also see everything that readers
+// did before they released the chunk, and use_count() has no acquire ordering.
 class ChunkRef {
  public:
   ChunkRef() = default;
@@ -59,7 +59,7 @@ class ChunkRef {
   // May be used only for a chunk that nobody else can see.
   std::span<float> mutable_values() const { return {chunk_->data, chunk_->size}; }
   std::atomic<uint32_t>& pulls() const { return chunk_->pulls; }
-  bool operator==(const ChunkRef& other) const = default;  // the same chunk
+  bool operator==(const ChunkRef& other) const = default;  // refers to the same chunk
   uint32_t references() const { return chunk_->references.load(std::memory_order_acquire); }
   bool unshared() const { return references() == 1; }
 
@@ -80,8 +80,8 @@ class Block {
   const std::vector<ChunkRef>& chunks() const { return chunks_; }
 
   // Returns the chunk into which the next version of chunk `i` is written: the chunk itself if
-  // nobody else references it, otherwise a fresh one, which Replace then installs. The writer may
-  // read an element of the old chunk and write it to the new one, element by element.
+  // unshared, otherwise a fresh chunk, which Replace then installs. Both may be the same chunk: the
+  // writer reads and writes element by element.
   ChunkRef Writable(size_t i) const {
     return chunks_[i].unshared() ? chunks_[i] : ChunkRef(chunks_[i].values().size());
   }

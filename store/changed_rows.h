@@ -1,8 +1,7 @@
-// Tells which rows of a fixed table changed since an image of it that a checkpoint has, so that the
-// next checkpoint can continue that one: a bit a row for each image that is known. At most two are,
-// the one that is continued and the newest one, which may become a checkpoint; without either no
-// bit is kept. The partition's lock guards it, but that Set may be called by several threads that
-// work for the lock's holder.
+// Tells which rows of a fixed table changed since the image in a checkpoint: the next checkpoint
+// can then hold only these rows. Keeps one bit a row for each known image: at most the continued
+// one and the newest one, which may become a checkpoint; no image, no bits. Guarded by the
+// partition's lock, but several threads may call Set on behalf of the lock's holder.
 #pragma once
 
 #include <atomic>
@@ -35,14 +34,14 @@ class ChangedRows {
 
   // The rows that changed since an image.
   struct Since {
-    uint64_t updates = 0;  // of the partition, in the image
+    uint64_t updates = 0;  // the partition's updates at the image
     uint64_t changed = 0;  // rows
   };
   // Puts their bits into `bits`. Nullopt: the image is not known (any more).
   std::optional<Since> SinceImage(const std::optional<CheckpointName>& image,
                                   std::vector<uint64_t>& bits) const;
-  // An image is taken now. All but `continued` are forgotten; `own` is the checkpoint that it is
-  // taken for, or nullopt if none will continue it, and `fresh` what NewBits returned.
+  // Called when an image is taken. Forgets all images but `continued`. `own` is the checkpoint to
+  // be made from the image, nullopt if no checkpoint will continue it; `fresh` comes from NewBits.
   void Mark(const std::optional<CheckpointName>& own,
             const std::optional<CheckpointName>& continued, uint64_t updates, Bits fresh);
 
@@ -52,14 +51,13 @@ class ChangedRows {
   struct Image {
     CheckpointName name;
     uint64_t updates = 0;
-    Bits
-        bits;  // of the rows that changed after this image, and before the next one if there is one
+    Bits bits;  // rows changed after this image, before the next one
   };
-  size_t Find(const std::optional<CheckpointName>& name) const;  // images_.size(): it is not there
+  size_t Find(const std::optional<CheckpointName>& name) const;  // images_.size(): unknown
 
   const uint64_t words_;
-  std::vector<Image> images_;                // the oldest first
-  std::atomic<uint64_t>* newest_ = nullptr;  // the bits of the last one
+  std::vector<Image> images_;                // oldest first
+  std::atomic<uint64_t>* newest_ = nullptr;  // the bits of the newest image
 };
 
 }  // namespace paracord

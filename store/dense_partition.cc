@@ -26,7 +26,7 @@ void FillSlots(const Optimizer& optimizer, PartitionContents& contents) {
 
 namespace {
 
-// After Block::Writable, whose chunk may be the same.
+// Installs a chunk from Block::Writable, which may be the present chunk.
 void Replace(Block& block, size_t i, ChunkRef chunk, PinnedBytes& pinned) {
   if (block.chunks()[i] != chunk) pinned.Replaced(block.chunks()[i]);
   block.Replace(i, std::move(chunk));
@@ -48,7 +48,7 @@ DensePartition::DensePartition(Facts facts, const Optimizer& optimizer, Partitio
   if (rounds.has_value() && rounds->keeps_before) before_.emplace();
 }
 
-// A partition that ends was replaced as a whole, and all its chunks with it.
+// A partition that is destroyed was replaced as a whole, with all of its chunks.
 DensePartition::~DensePartition() {
   for (const ChunkRef& chunk : contents_.value.chunks()) pinned()->Replaced(chunk);
 }
@@ -198,7 +198,8 @@ bool DensePartition::ApplySparse(const UpdateScalars& scalars, const Gradient& g
   return finite;
 }
 
-// The elements that a sparse gradient has, and no others: gathered, updated as all are, put back.
+// Updates only the elements of a sparse gradient: gathers them, updates them as usual, puts them
+// back.
 bool DensePartition::ApplyEntries(size_t index, const UpdateScalars& scalars,
                                   Gradient::Entries entries) {
   if (entries.indices.empty()) return true;
@@ -351,7 +352,7 @@ class DenseImage : public PartitionImage {
       chunks[i] = std::move(room[i]);
     }
   }
-  // Releases each chunk once it is written, so that training need not copy it on write.
+  // Releases each chunk after writing it, so that training need not copy the chunk on write.
   static absl::Status Append(const AppendFn& append, ChunkRefs& chunks) {
     for (ChunkRef& chunk : chunks) {
       const std::span<const float> values = chunk.values();
@@ -362,7 +363,7 @@ class DenseImage : public PartitionImage {
   }
 
   const DensePartition& partition_;
-  std::vector<ChunkRefs> room_;  // of the values and each slot, or nothing
+  std::vector<ChunkRefs> room_;  // chunks of the values and each slot, or empty
   DensePartition::Image image_;
 };
 

@@ -1,7 +1,6 @@
-// A partition that keeps all of its values, its optimizer's slots and its ledger. Whoever
-// reads gets references to chunks that never change, so a reader neither waits for long nor sees
-// half an update. Its rows are not named one by one: tables are in store/table_partition.h.
-// Thread-safe.
+// A partition with all values, the optimizer's slots and the ledger. Readers get references to
+// chunks that never change: a reader neither waits for long nor sees half an update. For tables,
+// whose rows are named one by one, see store/table_partition.h. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -28,23 +27,23 @@ struct PartitionContents {
   Block value{0};
   std::vector<Block> slots;  // in the order of StoredSlots; none if not trained
   PartitionLedger ledger;
-  // Of the optimizer: batches that were entered and not rejected, or rounds with such ones.
+  // Steps of the optimizer: batches entered and not rejected, or rounds with such batches.
   uint64_t steps = 0;
   uint64_t updates = 0;  // changes of the values
   bool healthy = true;   // false: some update gave a result that is not finite
 };
 
-// The slots of a partition that has its first values.
+// Sets the slots of a partition that has its first values.
 void FillSlots(const Optimizer& optimizer, PartitionContents& contents);
 
 class DensePartition : public Partition {
  public:
-  struct Image : Counts {  // everything, of one moment
+  struct Image : Counts {  // all contents at one moment
     ChunkRefs value;
     std::vector<ChunkRefs> slots;
   };
 
-  // With `rounds` it forms rounds.
+  // With `rounds` the partition forms rounds.
   DensePartition(Facts facts, const Optimizer& optimizer, PartitionContents contents,
                  std::shared_ptr<PinnedBytes> pinned = nullptr,
                  const std::optional<RoundsOptions>& rounds = {});
@@ -71,11 +70,11 @@ class DensePartition : public Partition {
                        std::function<void()> referred) override;
   void ForgetImage() override;
   Image TakeImage() const;
-  // The same for a thread that has the lock.
+  // Does the same for a thread that holds the lock.
   Image ImageHeld() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
  private:
-  // A push of a partition that forms rounds.
+  // Push for a partition that forms rounds.
   Outcome PushLane(const PlanBatch& batch, bool rejected, const PartitionUpdate& update,
                    const PushFence& fence);
   // Enters and applies the round that is whole.
@@ -98,11 +97,11 @@ class DensePartition : public Partition {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const std::vector<SlotSpec> slots_;
-  Optimizer optimizer_;  // of which the learning rate alone changes, under mu_
+  Optimizer optimizer_;  // only the learning rate changes, under mu_
 
   mutable Mutex mu_;
   PartitionContents contents_ ABSL_GUARDED_BY(mu_);
-  const std::unique_ptr<PartitionRounds> rounds_;  // guarded by mu_; null: it forms none
+  const std::unique_ptr<PartitionRounds> rounds_;  // guarded by mu_; null: no rounds
   std::optional<DenseBefore> before_ ABSL_GUARDED_BY(mu_);
 };
 

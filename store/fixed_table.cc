@@ -15,12 +15,12 @@ namespace paracord {
 namespace {
 
 constexpr uint64_t kLineWords = 64 / sizeof(float);
-// Memory is asked for so many rows ahead, and at most this much of a row.
+// Rows are prefetched so many ahead, and at most kAheadWordsMax of a row.
 constexpr size_t kLookAhead = 16;
 constexpr uint64_t kAheadWordsMax = 16 * kLineWords;
-constexpr uint64_t kPartRows = 512;    // that a thread takes at a time
-constexpr uint64_t kRowsAlone = 8192;  // fewer are not worth a second thread
-// The counts of steps of a lazy table's rows are float32, which counts so far exactly.
+constexpr uint64_t kPartRows = 512;    // rows that a thread takes at a time
+constexpr uint64_t kRowsAlone = 8192;  // fewer rows do not pay for a second thread
+// A lazy table counts the steps of a row in float32, which is exact up to this count.
 constexpr float kStepsMax = 1 << 24;
 
 std::vector<FixedTable::Column> ColumnsOf(std::span<const SlotSpec> slots, uint64_t row_elements) {
@@ -32,7 +32,7 @@ std::vector<FixedTable::Column> ColumnsOf(std::span<const SlotSpec> slots, uint6
   return columns;
 }
 
-// Records begin at a cache line unless what lies between them would be more than an eighth.
+// Aligns records to cache lines, unless the padding would exceed an eighth.
 uint64_t WidthOf(std::span<const FixedTable::Column> columns) {
   const uint64_t words = columns.back().word + columns.back().words;
   const uint64_t padded = (words + kLineWords - 1) / kLineWords * kLineWords;
@@ -142,7 +142,7 @@ struct FixedTable::Part {
   uint64_t unread = 0;
 };
 
-// While the rows of one list are updated, those of the next are on their way from memory.
+// While the rows of a list are updated, the rows of the next list are prefetched.
 template <class RowOf>
 bool FixedTable::UpdateRowsOf(uint64_t step, uint64_t count, std::span<const float> gradients,
                               const RowOf& row_of) {
@@ -217,7 +217,7 @@ uint64_t FixedTable::RowsToPreserve(std::span<const uint64_t> ids) const {
 
 namespace {
 
-// The bit that says of a growing table's row that it is there.
+// The bit that marks an existing row in the records of a growing table.
 constexpr uint32_t kMark = uint32_t{1} << 31;
 
 }  // namespace

@@ -1,8 +1,7 @@
-// The rows of a fixed table's partition: all of them exist, row_begin is the first, and an id leads
-// to its record by subtraction. A record has the row's values, each slot, and in a lazy table the
-// count of the row's updates; records of a cache line and more begin at one where that costs
-// little. Checkpoints have values and slots as tensors of their own, which are columns of the
-// records.
+// The rows of a fixed table's partition: all rows from row_begin on exist, and subtraction finds
+// the record of an id. A record has the row's values, each slot, and in a lazy table the count of
+// the row's updates. Records of at least a cache line are aligned to a cache line where the padding
+// is small. In checkpoints values and slots are separate tensors: columns of the records.
 //
 // Several threads work on one call (common/parallel.h), but a table has one caller at a time.
 #pragma once
@@ -47,11 +46,11 @@ class FixedTable : public RowStore {
   const std::vector<Column>& columns() const { return columns_; }
   // The memory of a column of all rows, for whoever fills the table.
   PlacedIn<float> PlaceOf(const Column& column) const;
-  // Sets the slots of a new table, whose values are there, to their first values.
+  // Sets the slots of a new table, after its values, to their first values.
   void FillSlots();
 
   void Lookup(std::span<const uint64_t> ids, std::span<float> out) const override;
-  // Copies the values of rows that follow one another, from the first one of them on.
+  // Copies the values of consecutive rows, starting at row `first`.
   void Read(uint64_t first, std::span<float> out) const;
   void LookupBefore(const RowsBefore& before, std::span<const uint64_t> ids,
                     std::span<float> out) const override;
@@ -66,20 +65,20 @@ class FixedTable : public RowStore {
 
   // ---- Changes since images; whoever takes an image marks it there.
   ChangedRows& changes() { return changes_; }
-  // A checkpoint has of a row that changed these words, as of a growing table's: its id, a mark,
-  // the steps of a lazy one, values and slots.
+  // The words of a changed row in a checkpoint, as for a growing table: the row's id, a mark, in a
+  // lazy table the row's steps, then values and slots.
   uint64_t changed_words() const { return header_words_ + columns_[0].words + slot_words_; }
-  // Appends the words of a row, of which `record` is the record.
+  // Appends these words for a row with the record `record`.
   void AppendChanged(uint64_t row, const float* record, std::vector<float>& words) const;
-  // Takes over rows that have changed since the image that the table was restored from, of which a
-  // checkpoint says `stored`. DATA_LOSS: they are no rows of this table, or one stands twice.
-  // FAILED_PRECONDITION: they are those of another optimizer.
+  // Takes over the rows changed since the restored image; `stored` describes them in the
+  // checkpoint. DATA_LOSS: rows outside the table, or twice. FAILED_PRECONDITION: the checkpoint
+  // has another optimizer.
   absl::Status RestoreChanged(const TableMetadata& stored, std::span<const float> words);
 
  private:
   struct Part;
 
-  // Updates `count` rows, which row_of(i) names.
+  // Updates `count` rows, row_of(0) to row_of(count - 1).
   template <class RowOf>
   bool UpdateRowsOf(uint64_t step, uint64_t count, std::span<const float> gradients,
                     const RowOf& row_of);
@@ -89,8 +88,8 @@ class FixedTable : public RowStore {
   const uint64_t row_begin_;
   const std::vector<SlotSpec> slots_;
   const std::vector<Column> columns_;
-  const uint64_t slot_words_;    // of a record, without the count of a lazy row's steps
-  const uint64_t header_words_;  // of a changed row in a checkpoint
+  const uint64_t slot_words_;    // words of slots in a record; excludes a lazy row's steps
+  const uint64_t header_words_;  // id, mark and steps of a changed row in a checkpoint
   const uint64_t width_;         // words of a record
   RowMemory memory_;
   float* const base_;  // where the rows lie, side by side

@@ -179,7 +179,7 @@ uint64_t Gradient::FirstNotFinite() const {
     const auto found = std::ranges::find_if_not(floats, [](float x) { return std::isfinite(x); });
     if (found != floats.end()) return at + static_cast<uint64_t>(found - floats.begin());
   }
-  return 0;  // somebody changed it meanwhile
+  return 0;  // a worker on this host changed the bytes meanwhile
 }
 
 Gradient::Reader::Reader(const Gradient& gradient, uint64_t first, uint64_t count)

@@ -1,6 +1,6 @@
-// The gradient of a partition as it arrived, in any encoding. Its size and indices are checked when
-// it is made; it is decoded a few thousand elements at a time while it is applied, so that it is
-// never copied whole. Shares its bytes with the message. May be read by many threads at once.
+// The gradient of a partition as it arrived, in any encoding. Size and indices are checked at
+// construction; elements are decoded a few thousand at a time during the update, so a gradient is
+// never copied whole. Shares its bytes with the message. Many threads may read it at once.
 #pragma once
 
 #include <array>
@@ -21,25 +21,25 @@ class Gradient {
  public:
   Gradient() = default;                  // empty: no gradient
   explicit Gradient(absl::Cord floats);  // float32
-  // A gradient of floats that stay where they are as long as it is used.
+  // A gradient over floats that stay in place while the gradient is used.
   static Gradient Over(std::span<const float> floats);
   // Makes a gradient. INVALID_ARGUMENT says what is wrong, without naming the partition.
   static absl::StatusOr<Gradient> Read(Encoding encoding, uint64_t elements, absl::Cord bytes);
-  // Checks whether a gradient of this encoding and size can have so many bytes.
+  // Checks that a gradient of this encoding and number of elements has `bytes` bytes.
   static absl::Status CheckBytes(Encoding encoding, uint64_t elements, uint64_t bytes);
 
   bool empty() const { return elements_ == 0; }
   uint64_t elements() const { return elements_; }
   bool sparse() const { return encoding_ == ENCODING_TOP_K; }
-  // The elements where they are; empty if they lie in pieces or have another encoding.
+  // All elements in place; empty if they lie in several pieces or have another encoding.
   std::span<const float> Flat() const;
   bool Finite() const;
-  // The first element of a dense encoding that is not finite; there must be one.
+  // The index of the first element that is not finite in a dense encoding; there must be one.
   uint64_t FirstNotFinite() const;
 
   // The entries of a sparse gradient among `count` elements from `first` on.
   struct Entries {
-    std::span<const uint32_t> indices;  // of the partition, ascending
+    std::span<const uint32_t> indices;  // indices within the partition, ascending
     std::span<const float> values;
   };
   Entries EntriesIn(uint64_t first, uint64_t count) const;
@@ -70,8 +70,8 @@ class Gradient {
 
   Encoding encoding_ = ENCODING_FLOAT32;
   uint64_t elements_ = 0;
-  absl::Cord bytes_;               // of dense encodings and int8
-  std::vector<uint32_t> indices_;  // of a sparse encoding
+  absl::Cord bytes_;               // for dense encodings and int8
+  std::vector<uint32_t> indices_;  // for a sparse encoding
   std::vector<float> values_;
 };
 

@@ -15,8 +15,8 @@
 namespace paracord {
 namespace {
 
-constexpr size_t kGroup = 32;     // ids whose memory is asked for together
-constexpr size_t kPartIds = 512;  // that a thread takes at a time
+constexpr size_t kGroup = 32;     // ids prefetched together
+constexpr size_t kPartIds = 512;  // ids that a thread takes at a time
 // How many rows a sweep removes for each id of an update, and at least.
 constexpr size_t kSweptOfId = 4;
 constexpr size_t kSweptMin = 64;
@@ -30,10 +30,10 @@ struct GrowingTable::Work {
   UpdateScalars scalars{};  // without counts of steps
   struct Missing {
     size_t i = 0;
-    uint32_t stale = 0;  // its row, which has expired; kNone: it has none
+    uint32_t stale = 0;  // its expired row; kNone: no row
   };
-  std::vector<std::vector<Missing>> missing{};  // by part
-  std::vector<RowChanges::Seen> seen{};         // the same
+  std::vector<std::vector<Missing>> missing{};  // index: the part
+  std::vector<RowChanges::Seen> seen{};         // index: the part
   RowList created{};                            // one row
   std::atomic<bool> finite = true;
 };
@@ -75,8 +75,8 @@ bool GrowingTable::StaleAt(uint32_t now, const RowRecords::Record& row) const {
          ((now - row.touched()) & kTouchedMask) > options_.expire_batches;
 }
 
-// While one group of ids is used, the records of the next one and the index for the one after that
-// are on their way from memory.
+// A pipeline: while a group of ids is used, the records of the next group and the index entries of
+// the group after it are prefetched.
 template <class Use>
 void GrowingTable::Locate(std::span<const uint64_t> ids, uint64_t elements, const Use& use) const {
   constexpr size_t kStages = 3;

@@ -11,15 +11,15 @@
 namespace paracord {
 namespace {
 
-// Of few samples the largest of many shares is an accident: with 1.3 % each, one of 75 ids that was
-// seen 4 times looked like 9 %.
+// With few samples, the largest of many shares is an accident: of 75 ids with a share of 1.3 %
+// each, one that was seen 4 times looked like 9 %.
 constexpr uint64_t kSeenMin = 50;
 
 }  // namespace
 
 void HotIds::Push(std::span<const uint64_t> ids) {
   ++pushes_;
-  // Steps of different lengths, since a push may have the same ids in the same places again.
+  // Random step lengths, since a push may have equal ids in equal places again.
   while (next_ < ids.size()) {
     Count(ids[next_]);
     next_ += 1 + Mix64(ids[next_] + pushes_) % (2 * kSampled - 1);
@@ -47,7 +47,7 @@ void HotIds::Count(uint64_t id) {
   if (const auto kept = kept_.find(id); kept != kept_.end()) {
     if (kept->second.since != pushes_) ++kept->second.seen;
   } else if (estimate > least_) {
-    // It is counted because of the samples so far, which would make its share too large.
+    // The samples that made the id a candidate would bias its share, so counting starts at 0.
     kept_.emplace(id, Kept{.seen = 0, .since = pushes_});
     if (kept_.size() >= 2 * kKept) KeepHottest();
   }

@@ -1,9 +1,8 @@
-// The ids that the pushes of a table name most often. A count sketch (Charikar, Chen and
-// Farach-Colton, "Finding frequent items in data streams", 2002) says which ids are among the
-// hottest, however many others a push names; those few are then counted by themselves, and their
-// shares told from that. Memory is bounded. It looks at one row in kSampled on average, so it costs
-// next to nothing. The more rows pushes have, the more pushes it takes until a hot id stands out.
-// Used under the table's lock.
+// The ids that pushes of a table name most often. A count sketch (Charikar, Chen and Farach-Colton,
+// "Finding frequent items in data streams", 2002) finds candidates among any number of ids; each
+// candidate then gets a counter of its own, which gives its share. Memory is bounded. Only one row
+// in kSampled is looked at on average, which costs next to nothing. The more rows a push has, the
+// more pushes it takes until a hot id stands out. Used under the table's lock.
 #pragma once
 
 #include <cstddef>
@@ -18,26 +17,25 @@ namespace paracord {
 class HotIds {
  public:
   static constexpr uint64_t kSampled = 32;
-  static constexpr size_t kDepth = 3;     // estimates of an id, of which the middle one counts
+  static constexpr size_t kDepth = 3;     // estimates of an id; the median counts
   static constexpr size_t kWidth = 4096;  // counters for each
   static constexpr size_t kKept = 64;     // ids that are counted; at most twice as many
 
-  // A push names these ids, each once.
+  // Counts the ids of a push, each once.
   void Push(std::span<const uint64_t> ids);
 
   struct Hot {
     uint64_t id = 0;
-    double share = 0;  // of the pushes, that name it, estimated
+    double share = 0;  // estimated share of pushes that name the id
   };
-  // Returns the ids that are the hottest for sure, as far as samples tell. An id that was sampled
-  // less than fifty times is none of them, since the hottest of many ids are those whose few
-  // samples say too much.
+  // Returns the ids that are surely the hottest, as far as samples tell. Leaves out ids sampled
+  // fewer than fifty times: among many ids, a few samples make some look too hot.
   std::vector<Hot> Top(size_t count) const;
 
  private:
   struct Kept {
     uint64_t seen = 0;   // samples
-    uint64_t since = 0;  // in the pushes after this one
+    uint64_t since = 0;  // the push after which `seen` counts
   };
   void Count(uint64_t id);
   // Adds to an id's counters in the sketch, and returns how often it was sampled, estimated.

@@ -43,7 +43,7 @@ void IdIndex::Erase(const Place& place, uint32_t row) {
   Shard& shard = shards_[place.shard];
   Entry* at = &shard.entries[shard.Home(place.tag)];
   while (at->row != row) ++at;
-  // Entries that follow move back, as long as they are not at home.
+  // The following entries move back, up to the first entry at its home.
   for (Entry* next = at + 1; next->row != kNone; ++at, ++next) {
     if (shard.Home(next->tag) > static_cast<uint64_t>(at - shard.entries.get())) break;
     *at = *next;

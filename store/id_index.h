@@ -1,9 +1,9 @@
-// Finds the rows of a growing table by 64-bit ids. It keeps a row's number and 32 bits of its id's
-// hash, and asks its user whether a row is the right one; so it takes 9.5 to 11.5 bytes a row.
-// Entries lie in 256 arrays with gaps, each sorted by hash, which is Robin Hood hashing without
-// moving around the end: a search looks at a few neighbouring entries, also for what is not there.
-// Each array grows by a fifth on its own, and no two at the same size, so that no insertion moves
-// more than a small part of all entries. Finding is const and may be done by many threads at once.
+// Finds the rows of a growing table by 64-bit ids. Keeps a row's number and 32 bits of the id's
+// hash, and asks the caller whether a row is the right one: 9.5 to 11.5 bytes a row. Entries lie in
+// 256 arrays with gaps, each sorted by hash (Robin Hood hashing without wrap-around): a search
+// looks at a few neighbouring entries, also for a missing id. Each array grows by a fifth on its
+// own, no two at the same size, so an insertion moves only a small part of all entries. Many
+// threads may call Find at once.
 #pragma once
 
 #include <array>
@@ -19,10 +19,10 @@ class IdIndex {
  public:
   static constexpr uint32_t kNone = UINT32_MAX;
 
-  // `key` keeps others from choosing ids that collide.
+  // A secret `key` keeps clients from choosing ids that collide.
   explicit IdIndex(uint64_t key) : key_(key) {}
 
-  // Where an id belongs.
+  // The shard and hash of an id.
   struct Place {
     uint32_t shard = 0;
     uint32_t tag = 0;
@@ -60,7 +60,7 @@ class IdIndex {
   struct Shard {
     uint64_t Home(uint32_t tag) const { return tag * capacity >> 32; }
     uint64_t capacity = 0;  // homes
-    uint64_t length = 0;    // entries, the last of which stays empty
+    uint64_t length = 0;    // entries; the last stays empty
     uint64_t size = 0;
     std::unique_ptr<Entry[]> entries;
   };

@@ -46,7 +46,7 @@ std::string Named(std::string_view name) {
   return absl::StrCat(std::string(unnamed), "/gamma");
 }
 
-// Whose path ends like the name, or the other way round.
+// Returns the only tensor whose path ends like the name, or the other way round.
 absl::StatusOr<size_t> OnlyOneLike(const std::string& name,
                                    const std::map<std::string, size_t>& others,
                                    std::span<const std::string_view> tensors, bool partial) {
@@ -64,9 +64,9 @@ absl::StatusOr<size_t> OnlyOneLike(const std::string& name,
   return found.value_or(kNoTensor);
 }
 
-// Whether a tensor of this name was surely meant for the growing table, whose rows have names of
-// their own: it is called like the table, like the module that has it ("user" for "user.weight"),
-// or like a path of the table, with "/ids" and "/rows" or without.
+// Whether a tensor was surely meant for the growing table, whose rows have tensors of their own:
+// the tensor is named like the table, like the table's module ("user" for "user.weight"), or like a
+// path of the table, with "/ids" and "/rows" or without.
 bool MeansTable(std::string_view tensor, const std::string& table) {
   for (const std::string_view end : {"/ids", "/rows"}) {
     if (tensor.ends_with(end)) tensor.remove_suffix(end.size());
@@ -93,7 +93,7 @@ absl::Status Fits(const TensorInfo& tensor, const VariableSpec& variable, bool p
                                                              "have it drawn"
                                                            : ""));
   }
-  return ToFloats(tensor, {}, {});  // of its type
+  return ToFloats(tensor, {}, {});  // an error if the type is wrong
 }
 
 }  // namespace
@@ -187,7 +187,7 @@ absl::StatusOr<std::optional<InitialWeights::RowTensors>> InitialWeights::FindRo
                                                    ShapeText(rows.shape), ", and the rows of its ",
                                                    "ids are ", ShapeText(wanted)));
   }
-  RETURN_IF_ERROR(ToFloats(rows, {}, {}));  // of its type
+  RETURN_IF_ERROR(ToFloats(rows, {}, {}));  // an error if the type is wrong
   return found;
 }
 
@@ -225,7 +225,7 @@ absl::Status InitialWeights::ReadRows(size_t variable, const TakeRowFn& take) co
 
 absl::Status InitialWeights::FindAll(std::span<const VariableSpec> variables,
                                      std::span<const std::string_view> names, bool partial) {
-  // Rows of a growing table that the file lacks come into being as they are drawn.
+  // Rows of a growing table that the file lacks are drawn when they are created.
   std::vector<VariableSpec> looked_for;
   bool any_rows = false;
   for (const VariableSpec& variable : variables) {

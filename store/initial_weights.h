@@ -1,5 +1,5 @@
-// The job's initial weights: which tensors of the file are which variables, and their numbers.
-// Blocking. Errors name the file, and what is wrong with it.
+// The job's initial weights: which tensor of the file belongs to which variable, and the numbers.
+// Blocking. Errors name the file and the problem.
 #pragma once
 
 #include <cstdint>
@@ -23,11 +23,12 @@
 
 namespace paracord {
 
-// For each variable its place among `tensors`: that of its name, with or without Keras 2's ":0"
-// (the gamma of a LayerScale is "variable_1" in Keras 3), or else the only one whose name goes on
-// in front of it or ends it ("sequential/dense/kernel" for "dense/kernel" and the other way round:
-// what Keras has as a variable's `path` depends on how the model was made). INVALID_ARGUMENT says
-// which has none; with `partial` it has kNoTensor then, and only a file without any is an error.
+// For each variable the index of its tensor: the tensor of the variable's name, with or without
+// Keras 2's ":0" (the gamma of a LayerScale is "variable_1" in Keras 3), or else the only tensor
+// whose name ends like the variable's or the other way round ("sequential/dense/kernel" for
+// "dense/kernel": Keras' `path` of a variable depends on how the model was made). INVALID_ARGUMENT
+// names a variable without a tensor; with `partial` such a variable gets kNoTensor, and only a file
+// that matches no variable is an error.
 inline constexpr size_t kNoTensor = static_cast<size_t>(-1);
 absl::StatusOr<std::vector<size_t>> FindVariables(std::span<const std::string_view> tensors,
                                                   std::span<const VariableSpec> variables,
@@ -35,25 +36,25 @@ absl::StatusOr<std::vector<size_t>> FindVariables(std::span<const std::string_vi
 
 class InitialWeights {
  public:
-  // All variables are there, or those that the file has if it is a part, of their shapes, in
-  // numbers. Null: the job has no such file.
+  // Opens the file and checks that it has all variables (or some, if partial), in their shapes, as
+  // numbers. Null: the job has no initial weights.
   static absl::StatusOr<std::unique_ptr<InitialWeights>> Open(
       Files& files, const Job& job, std::span<const VariableSpec> variables);
 
-  // Whether the file has the variable. One that it lacks is drawn.
+  // Whether the file has the variable; otherwise the variable is drawn.
   bool Has(size_t variable) const { return tensors_[variable] != kNoTensor; }
   // Whether the file has rows of a growing table, as `<variable>/ids` and `<variable>/rows`.
   bool HasRows(size_t variable) const { return rows_[variable].has_value(); }
-  // Hands out these rows one by one, until `take` fails, whose error is named after the file.
+  // Calls `take` for each of these rows until it fails; the error is prefixed with the file's name.
   // INVALID_ARGUMENT: ids do not ascend, or an element is not finite.
   using TakeRowFn = std::function<absl::Status(uint64_t id, std::span<const float> row)>;
   absl::Status ReadRows(size_t variable, const TakeRowFn& take) const;
-  // Names the variables that are drawn and the tensors of the file that no variable takes, in one
-  // line for people; empty if there are neither.
+  // Names, in a line for people, the variables that are drawn and the tensors of the file that no
+  // variable takes; "" if there are none.
   std::string Drawn(std::span<const VariableSpec> variables) const;
-  // The elements of a variable that it has, from `begin` on. INVALID_ARGUMENT: one is not finite.
+  // Reads elements of a variable of the file, from `begin` on. INVALID_ARGUMENT: one is not finite.
   absl::Status Read(size_t variable, uint64_t begin, const Block& value) const;
-  // Reads all that are somebody's.
+  // Reads all tensors that belong to a variable.
   absl::Status CheckFinite() const;
 
  private:
@@ -62,19 +63,20 @@ class InitialWeights {
   };
   absl::Status FindAll(std::span<const VariableSpec> variables,
                        std::span<const std::string_view> names, bool partial);
-  // INVALID_ARGUMENT names a tensor that was meant for a growing table, and gives it nothing.
+  // INVALID_ARGUMENT names a tensor that was surely meant for a growing table but does not match
+  // it.
   absl::Status CheckGrowing(std::span<const VariableSpec> variables,
                             std::span<const std::string_view> names) const;
-  std::set<size_t> Taken() const;  // the tensors that some variable takes
-  // The tensors that have the rows of a growing table; nullopt if there are none.
+  std::set<size_t> Taken() const;  // tensors that belong to a variable
+  // The tensors with the rows of a growing table; nullopt: none.
   absl::StatusOr<std::optional<RowTensors>> FindRows(const VariableSpec& variable) const;
   absl::Status ReadFinite(const TensorInfo& tensor, uint64_t begin, std::span<float> values) const;
 
   explicit InitialWeights(std::unique_ptr<SafetensorsFile> file) : file_(std::move(file)) {}
 
   const std::unique_ptr<SafetensorsFile> file_;
-  std::vector<size_t> tensors_;                  // by variable
-  std::vector<std::optional<RowTensors>> rows_;  // the same
+  std::vector<size_t> tensors_;                  // index: the variable
+  std::vector<std::optional<RowTensors>> rows_;  // index: the variable
 };
 
 }  // namespace paracord

@@ -16,9 +16,9 @@ namespace paracord {
 
 // Writes elements [begin, begin + out.size()) of the variable, row-major. Options are numbers:
 // variance_scaling's "mode" is 0 fan_in, 1 fan_out, 2 fan_avg, its "distribution" 0
-// truncated_normal, 1 untruncated_normal, 2 uniform. Initializers that scale by fans take "fan_in"
-// and "fan_out" where these are not a convolution kernel's. Any initializer takes "unit_forget"
-// (not 0), which makes the second quarter ones, an LSTM's bias with unit_forget_bias.
+// truncated_normal, 1 untruncated_normal, 2 uniform. Initializers scaled by fans take "fan_in" and
+// "fan_out", where given, instead of a convolution kernel's fans. Any initializer takes
+// "unit_forget" (not 0), which sets the second quarter to 1: an LSTM's bias with unit_forget_bias.
 // INVALID_ARGUMENT names the variable and what its initializer lacks; an initializer that may give
 // a number beyond float32 is refused.
 absl::Status Initialize(const VariableSpec& variable, uint64_t seed, uint64_t begin,

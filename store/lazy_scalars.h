@@ -1,5 +1,5 @@
-// The scalars of updates of rows that have been updated so many times each. Many rows have the same
-// count, and what it takes to have its scalars is slow. Values; one thread.
+// Caches the scalars of an update by a row's count of updates: many rows share a count, and
+// computing the scalars is slow. One thread.
 #pragma once
 
 #include <array>

@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::json;
 
-// Reads a number that has no default.
+// Reads a required number.
 double Required(JsonFields& options, const std::string& key, double low = -kAnyNumber) {
   double value = 0;
   if (options.Find(key) == nullptr) options.Problem(key, "is missing");
@@ -54,8 +54,8 @@ LearningRate ReadCosine(JsonFields& options) {
   return schedule;
 }
 
-// ExponentialDecay and InverseTimeDecay have the options of each other. The rate must not be
-// negative, because steps make fractional powers of it.
+// ExponentialDecay and InverseTimeDecay share their options. The rate must not be negative, because
+// steps make fractional powers of the rate.
 template <class Schedule>
 LearningRate ReadRateDecay(JsonFields& options) {
   Schedule schedule{Required(options, "initial_learning_rate"), Positive(options, "decay_steps"),
@@ -152,8 +152,8 @@ double Evaluate(const CosineDecay& schedule, double step) {
   return from * ((1 - schedule.alpha) * cosine + schedule.alpha);
 }
 
-// Each period is t_mul times as long as the one before, and begins with m_mul times its rate. Keras
-// counts periods by a logarithm in float32, which may be off by one where a period begins.
+// Each period is t_mul times as long as the last and begins with m_mul times its rate. Keras counts
+// periods by a float32 logarithm, which may be off by one at the begin of a period.
 double Evaluate(const CosineDecayRestarts& schedule, double step) {
   double periods = step / schedule.first_decay_steps;
   double restarts = 0;

@@ -24,7 +24,7 @@ struct InverseTimeDecay {
   bool staircase = false;
 };
 struct PiecewiseConstantDecay {
-  std::vector<double> boundaries;  // ascending steps; `values` has one more element
+  std::vector<double> boundaries;  // steps, ascending; one fewer than `values`
   std::vector<double> values;
 };
 struct PolynomialDecay {

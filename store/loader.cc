@@ -89,7 +89,7 @@ absl::StatusOr<PartitionContents> Create(const VariableSpec& variable, const Par
   return contents;
 }
 
-// By variable of the job, whether all of its partitions are among those of the order.
+// For each variable of the job, whether the order has all of its partitions.
 std::vector<bool> WholeVariables(const LoadRequest& request) {
   std::vector<uint64_t> elements(static_cast<size_t>(request.variables_size()));
   for (const PartitionSpec& spec : request.partitions()) {
@@ -150,7 +150,7 @@ LoadNeed NeedOf(const LoadRequest& request, const Optimizer& optimizer, const Ro
     need.rounds = std::min(need.rounds + copies * bytes, kMax);
   }
   need.all = all;
-  need.pushed = pushed + pushed / 64 + (64 << 10);  // what stands around the elements is little
+  need.pushed = pushed + pushed / 64 + (64 << 10);  // the encoding adds little to the elements
   return need;
 }
 
@@ -162,7 +162,7 @@ absl::Status Hold(const LoadNeed& need, MemoryBudget& memory) {
   return held.ok() ? held : absl::InvalidArgumentError(held.message());
 }
 
-// Puts the rows that the initial weights have into the shards that are here, by variable.
+// Puts the rows of the initial weights into the growing tables' shards of this ps, by variable.
 using ShardsHere = std::map<uint32_t, std::map<uint32_t, GrowingTable*>>;
 absl::Status AddRows(const InitialWeights& weights, const LoadRequest& request,
                      const ShardsHere& here) {
@@ -248,7 +248,7 @@ absl::Status Retain(const LoadRequest& request, const Content* held, Content& co
   return absl::OkStatus();
 }
 
-// Adds what was prepared, and the rest as the checkpoint in `directory` has it.
+// Adds the prepared partitions, and reads the others from the checkpoint in `directory`.
 absl::Status RestoreAll(Files& files, const std::string& directory, const LoadRequest& request,
                         const Job& job, const PartitionMaker& maker, KnownDamage& damage,
                         MemoryReservation& memory, PreparedLoad* prepared, Content& content) {
@@ -307,8 +307,8 @@ absl::StatusOr<std::shared_ptr<const Content>> LoadContent(
     RETURN_IF_ERROR(RestoreAll(files, directory, request, job, maker, damage, restores,
                                before.prepared, *content));
   }
-  // A checkpoint and initial weights have rows of growing tables. They are never refused, because a
-  // ps that has trained with them has to be able to come back.
+  // Rows of growing tables from a checkpoint or initial weights are counted but never refused: a ps
+  // that has trained with the rows must be able to come back.
   CountTables(*content, memory);
   SortById(*content);
   content->trained = static_cast<size_t>(

@@ -1,6 +1,6 @@
-// Makes what a ps holds: partitions created from their initializers or from the job's initial
+// Makes the contents of a ps: partitions created from their initializers or the job's initial
 // weights, or restored from a checkpoint. Blocking, on the executor's thread; a pure function of
-// its arguments and the files. Nothing is served before all of it is there and verified.
+// arguments and files. Nothing is served before everything is loaded and verified.
 #pragma once
 
 #include <memory>
@@ -20,33 +20,33 @@ class PreparedLoad;  // store/preparation.h
 struct LoadNeed {
   uint64_t all = 0;
   uint64_t pushed = 0;
-  uint64_t rounds = 0;      // of sums and values before, at their worst; but of rows of tables
+  uint64_t rounds = 0;      // sums and values before, at worst; without rows of tables
   bool round_rows = false;  // rows of tables are in sums
 };
 
 // How partitions form rounds, in a synchronous job.
 struct RoundsNeed {
-  uint32_t lanes = 0;  // of a round; 0: none are formed
+  uint32_t lanes = 0;  // lanes of a round; 0: no rounds
   bool keeps_before = false;
 };
 
-// Says what the partitions of an order will take, before any of it is allocated. Of tables it does
-// not know the rows of a push, which are few, and of growing ones neither those that there will be.
+// Estimates the memory of an order's partitions before any is allocated. Not included: the rows in
+// pushes to tables, which are few, and the future rows of growing tables.
 LoadNeed NeedOf(const LoadRequest& request, const Optimizer& optimizer,
                 const RoundsNeed& rounds = {});
 
-// What a ps has when it is ordered to load.
+// What a ps holds when a Load arrives.
 struct HeldBefore {
-  const Content* content = nullptr;  // that it has served until now
-  PreparedLoad* prepared = nullptr;  // that it has read beside that
+  const Content* content = nullptr;  // served until now
+  PreparedLoad* prepared = nullptr;  // read beside `content`
 };
 
-// `dir` is the job's DIR, `pinned` counts for every partition. INVALID_ARGUMENT: the order makes no
-// sense, a partition is larger than `partition_bytes_max`, or all of them do not fit in `memory`,
-// which counts them from here on. `damage` is what was found before in checkpoints with these
-// partitions. With `retain` the order's partitions that the ps has served `before` stay as they
-// are, and those that it has prepared are read on from where they are. Otherwise as
-// storage/checkpoint.h and storage/safetensors.h say; the error names the file.
+// Loads an order. `dir` is the job's DIR; all partitions share `pinned`. INVALID_ARGUMENT: the
+// order is contradictory, a partition exceeds `partition_bytes_max`, or the partitions do not fit
+// in `memory`, which counts them from here on. `damage` is the damage found so far in checkpoints
+// of these partitions. With `retain`, ordered partitions in `before.content` stay as they are, and
+// prepared ones are read on from where they are. Other errors as in storage/checkpoint.h and
+// storage/safetensors.h, with the file's name.
 absl::StatusOr<std::shared_ptr<const Content>> LoadContent(
     Files& files, const std::string& dir, uint64_t partition_bytes_max,
     std::shared_ptr<PinnedBytes> pinned, MemoryBudget& memory, KnownDamage& damage,

@@ -9,9 +9,9 @@
 namespace paracord {
 namespace {
 
-// Keras multiplies Nadam's momenta u_i = beta_1 (1 - 0.96^i / 2) from step to step. Their product
-// depends on the step alone, so partitions need not store it: it is beta_1^t times this product,
-// whose factors are 1 in double from 0.96^900 on.
+// Keras multiplies Nadam's momenta u_i = beta_1 (1 - 0.96^i / 2) from step to step. The product
+// depends only on the step, so partitions need not store it: beta_1^t times the product here, whose
+// factors are 1 in double from 0.96^900 on.
 double NadamProduct(uint64_t steps) {
   static const std::vector<double> products = [] {
     std::vector<double> all = {1};

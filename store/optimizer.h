@@ -1,6 +1,6 @@
 // Optimizers with Keras 3's names, defaults and formulas (keras/src/optimizers/*.py). An Optimizer
 // is a value parsed from the job; its updates are free functions over spans, element by element,
-// from `in` to `out`, which may be the same memory. It knows nothing of partitions, locks or
+// from `in` to `out`, which may be the same memory. Optimizers know nothing of partitions, locks or
 // ledgers.
 #pragma once
 
@@ -21,7 +21,7 @@ namespace paracord {
 inline constexpr size_t kSlotsMax = 4;
 
 struct SlotSpec {
-  std::string name;  // as Keras calls it: "velocity"
+  std::string name;  // Keras' name: "velocity"
   float initial = 0;
   bool of_value = false;  // starts with the variable's value
   bool of_rows = false;   // one number a row
@@ -57,7 +57,7 @@ struct Optimizer {
   bool use_ema = false;  // the last slot is the moving average of the values
   double ema_momentum = 0;
   bool non_neg = false;                  // negative values become 0, after everything else
-  std::optional<NormConstraint> norm;    // after everything else, which is Constrain's to do
+  std::optional<NormConstraint> norm;    // applied last, by Constrain
   uint64_t ema_overwrite_frequency = 0;  // steps after which it becomes the values; 0: never
   bool lazy = false;                     // a push updates its rows alone (see LazyScalarsAt)
   bool row_wise = false;                 // slots of squares have one number a row
@@ -67,28 +67,27 @@ struct Optimizer {
 // Parses an optimizer by Keras 3's names and options, and by Keras 2's where its results are the
 // same. Errors name the option, or list the supported optimizers.
 absl::StatusOr<Optimizer> ParseOptimizer(const NamedSpec& spec);
-// Parses the optimizer that a table has in place of the job's, which may also be row-wise. `path`
-// is its place in the job, for errors.
+// Parses a table's own optimizer, which may be row-wise. `path` is its key in the job, for errors.
 absl::StatusOr<Optimizer> ParseTableOptimizer(const NamedSpec& spec, const std::string& path);
-// Checks the optimizers that variables have of their own. INVALID_ARGUMENT names the variable.
+// Checks variables' own optimizers. INVALID_ARGUMENT names the variable.
 absl::Status CheckOwnOptimizers(std::span<const VariableSpec> variables);
 
-// The optimizer for one variable: its own, which CheckOwnOptimizers has found right, or else
-// `optimizer`, which is the job's. A moving average with factor keep is updated to value * keep +
-// observation * (1 - keep), where a push carries the observation. Weight decay is left out for an
-// excluded variable: as in Keras 3, one of the expressions matches the variable's own name ("bias"
-// of "dense/bias"), or its whole name if the expression has a "/".
+// The optimizer for one variable: its own, already checked by CheckOwnOptimizers, or else the job's
+// `optimizer`. A moving average with factor keep is updated to value * keep + observation * (1 -
+// keep), where the push carries the observation. An excluded variable has no weight decay: as in
+// Keras 3, an expression matches the variable's own name ("bias" of "dense/bias"), or the whole
+// name if the expression has a "/".
 Optimizer OptimizerFor(const VariableSpec& variable, const Optimizer& optimizer);
 
-// Returns what is kept beside the values: Optimizer::slots, and for a lazy table the rows' counts
-// of steps.
+// Returns the slots kept beside the values: Optimizer::slots, and for a lazy table the rows' step
+// counts.
 std::vector<SlotSpec> StoredSlots(const Optimizer& optimizer);
 
-// Returns how many numbers a row of so many elements has in a slot, and in its values and slots.
+// Returns how many numbers a row of `row_elements` has in a slot, and in values and slots together.
 uint64_t SlotElements(const SlotSpec& slot, uint64_t row_elements);
 uint64_t RowNumbers(const Optimizer& optimizer, uint64_t row_elements);
 
-// True if an element without a gradient keeps its value and slots, so that it need not be touched.
+// True if an update can skip elements without a gradient: values and slots would not change.
 bool ZeroGradientChangesNothing(const Optimizer& optimizer);
 
 // The scalars of one update; `step` is the number of batches applied before.
@@ -121,7 +120,7 @@ struct UpdateArrays {
 bool UpdateElements(const Optimizer& optimizer, const UpdateScalars& scalars,
                     const UpdateArrays& arrays);
 
-// The implementations for vector widths that this processor supports, which give the same bits;
+// The implementations for the vector widths of this processor; all give the same bits.
 // UpdateElements uses the last one. For tests.
 using UpdateFunction = bool (*)(const Optimizer&, const UpdateScalars&, const UpdateArrays&);
 std::vector<UpdateFunction> UpdatesOfAllWidths();

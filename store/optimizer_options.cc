@@ -126,8 +126,8 @@ void ReadFtrl(JsonFields& options, Optimizer& optimizer) {
   optimizer.slots = {{"accumulator", static_cast<float>(initial)}, {"linear"}};
 }
 
-// An optimizer that is supported, whose `read` sets what is not common to all, or one that is not,
-// for which `why_not` has the reason.
+// A supported optimizer, with `read` for the options that not all optimizers share, or an
+// unsupported one, with the reason in `why_not`.
 struct Entry {
   std::string_view name;
   double rate = 0.001;
@@ -239,7 +239,7 @@ void ReadClip(JsonFields& options, Optimizer& optimizer) {
   }
 }
 
-constexpr double kEmaMomentum = 0.99;  // of Keras where nothing is said
+constexpr double kEmaMomentum = 0.99;  // Keras' default
 
 // `keras2`: the config is Keras 2's own.
 void ReadAverage(JsonFields& options, bool keras2, Optimizer& optimizer) {
@@ -265,7 +265,7 @@ bool HoldsSquares(const SlotSpec& slot) {
   return slot.name == "accumulator" || slot.name.starts_with("velocity");
 }
 
-// `of_table`: it is a table's own. Other variables have no rows that are updated one by one.
+// `of_table`: the optimizer is a table's own. Other variables have no rows updated one by one.
 void ReadRowWise(JsonFields& options, const Entry& entry, bool of_table, Optimizer& optimizer) {
   const char* const key = "row_wise";
   if (!of_table && options.Find(key) == nullptr) return;
@@ -279,7 +279,7 @@ void ReadRowWise(JsonFields& options, const Entry& entry, bool of_table, Optimiz
   for (SlotSpec& slot : optimizer.slots) slot.of_rows = HoldsSquares(slot);
 }
 
-// Workers clip by norm, and do so by what the job says of all variables.
+// Workers clip by norm, as the job's optimizer says for all variables.
 void RefuseClipByNorm(JsonFields& options) {
   for (const char* key : {"clipnorm", "global_clipnorm"}) {
     if (options.Find(key) == nullptr) continue;
@@ -296,7 +296,7 @@ void ReadCommon(JsonFields& options, const Entry& entry, Optimizer& optimizer, P
   ReadAverage(options, keras2, optimizer);
   const bool said_legacy = IsTrue(options, "is_legacy_optimizer");
   const bool legacy = said_legacy || options.Find("decay") != nullptr;
-  const bool fused = optimizer.rule == Rule::kRmsprop && optimizer.momentum > 0;  // as Keras 3 does
+  const bool fused = optimizer.rule == Rule::kRmsprop && optimizer.momentum > 0;  // like Keras 3
   if (legacy && *entry.legacy != 0 && !fused) {
     options.Problem(
         said_legacy ? "is_legacy_optimizer" : "decay",
@@ -314,7 +314,7 @@ void ReadCommon(JsonFields& options, const Entry& entry, Optimizer& optimizer, P
   options.Find("name");
 }
 
-// True if one of the expressions matches the variable's own name, or its whole name if it has a
+// True if an expression matches the variable's own name, or the whole name if the expression has a
 // "/".
 bool IsExcludedFromDecay(const Optimizer& optimizer, std::string_view variable) {
   const std::string whole(variable);
@@ -349,7 +349,7 @@ absl::StatusOr<Optimizer> Parse(const NamedSpec& spec, const std::string& path, 
   return optimizer;
 }
 
-// The optimizer that a table has of its own.
+// Parses a table's own optimizer.
 absl::StatusOr<Optimizer> OwnOptimizer(const VariableSpec& variable) {
   const std::string path = absl::StrCat(variable.name(), ": optimizer");
   Problems problems;

@@ -28,14 +28,14 @@ Reflection ReflectionOf(uint64_t key, uint64_t tall, uint64_t k) {
   }
   norm = std::sqrt(norm);
   r.sign = r.v[0] >= 0 ? -1 : 1;
-  r.v[0] -= r.sign * norm;  // away from the axis, so that nothing cancels
+  r.v[0] -= r.sign * norm;  // away from the axis: no cancellation
   double length = 0;
   for (const double x : r.v) length += x * x;
   for (double& x : r.v) x *= std::sqrt(2 / length);
   return r;
 }
 
-// Computes x -= v (v x), with four sums that do not depend on each other.
+// Computes x -= v (v x), with four independent sums.
 void Reflect(const std::vector<double>& v, double* x) {
   double sums[4] = {};
   const size_t n = v.size(), whole = n / 4 * 4;
@@ -56,8 +56,8 @@ void Orthogonal(const MatrixShape& matrix, uint64_t key, double gain, uint64_t b
   const uint64_t narrow = std::min(matrix.rows, matrix.columns);
   const uint64_t first = begin / matrix.columns;
   const uint64_t count = (begin + out.size() - 1) / matrix.columns + 1 - first;
-  // A row of a tall matrix is e' H_0 H_1 ...; a row of a wide matrix, a column of the tall one, is
-  // H_0 ... H_(narrow-1) e, so that its reflections are applied from the last one on.
+  // A row of a tall matrix is e' H_0 H_1 ...; a row of a wide matrix, which is a column of the tall
+  // one, is H_0 ... H_(narrow-1) e, with the reflections applied from the last to the first.
   const bool wide = matrix.rows < matrix.columns;
   std::vector<double> rows(count * tall, 0), signs(narrow);
   for (uint64_t r = 0; r < count; ++r) rows[r * tall + first + r] = 1;

@@ -1,7 +1,7 @@
-// Random orthogonal matrices, uniform over all of them (Haar), as Keras' Orthogonal makes them by a
-// QR of normal numbers. A QR needs the whole matrix. Here it is a product of Householder
-// reflections of normal vectors (Stewart 1980, "The efficient generation of random orthogonal
-// matrices"), whose rows can be computed one by one, so that each partition computes its own.
+// Random orthogonal matrices with Haar (uniform) distribution, like Keras' Orthogonal, which takes
+// the QR of a normal matrix. A QR needs the whole matrix. Here the matrix is a product of
+// Householder reflections of normal vectors (Stewart 1980, "The efficient generation of random
+// orthogonal matrices"), whose rows can be computed one by one: each partition computes its own.
 // Stateless.
 #pragma once
 
@@ -15,7 +15,7 @@ struct MatrixShape {
 };
 
 // Writes elements [begin, begin + out.size()) of `gain` times the matrix of this key, row-major.
-// Its columns are orthonormal, or its rows if there are fewer rows.
+// The columns are orthonormal, or the rows of a wide matrix.
 void Orthogonal(const MatrixShape& matrix, uint64_t key, double gain, uint64_t begin,
                 std::span<float> out);
 

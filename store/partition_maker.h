@@ -1,5 +1,5 @@
-// Makes the partitions of a Load from contents that are there: how they form rounds follows from
-// the job's plan and from their ledgers. Pure; one thread at a time.
+// Makes the partitions of a Load from given contents: how they form rounds follows from the job's
+// plan and their ledgers. Pure; one thread at a time.
 #pragma once
 
 #include <memory>
@@ -14,9 +14,9 @@ namespace paracord {
 
 class PartitionMaker {
  public:
-  // Of the content its plan, optimizer, `sync` and `clip` are looked at; it must live longer. With
-  // `keeps_before` partitions that form rounds keep the values before the newest one. `pinned`
-  // counts for all.
+  // Uses the plan, optimizer, `sync` and `clip` of `content`, which must outlive the maker. With
+  // `keeps_before`, partitions that form rounds keep the values before the newest round. All
+  // partitions share `pinned`.
   PartitionMaker(const Content& content, bool keeps_before, uint64_t seed,
                  std::shared_ptr<PinnedBytes> pinned)
       : content_(content), keeps_before_(keeps_before), seed_(seed), pinned_(std::move(pinned)) {}
@@ -27,7 +27,7 @@ class PartitionMaker {
   // An empty shard of a growing table. INVALID_ARGUMENT as GrowingTable::Make.
   absl::StatusOr<std::unique_ptr<GrowingTable>> MakeShard(const VariableSpec& variable) const;
 
-  // The steps of the contents are those of their ledger. DATA_LOSS as StateOf.
+  // Takes the optimizer's steps from the ledger in `contents`. DATA_LOSS as StateOf.
   absl::StatusOr<std::unique_ptr<Partition>> Make(const VariableSpec& variable,
                                                   const PartitionSpec& spec,
                                                   PartitionContents contents) const;

@@ -137,7 +137,7 @@ bool PartitionRounds::Clip(uint64_t generation, const RoundNorms& norms) {
   sum_.BeginGeneration(generation);
   if (!waits_for_norms() || norms.round() != state_) return false;
   if (clip_->exempt) return true;
-  // A sum of squares is not less than one of its addends.
+  // A sum of squares is at least each of its addends; smaller norms are wrong.
   if (norms.squares(static_cast<int>(clip_->variable)) < squares_->squares) return false;
   sum_.Scale(FactorOf(clip_->clip, norms, clip_->variable));
   return true;

@@ -1,7 +1,7 @@
-// The contents of a ps from one Load to the next: the partitions of one run, by id. The loader
-// makes it; after that only the partitions change, so it is read without a lock. The
-// ParameterServer shares it with exchanges and snapshots in progress, which may outlive its own
-// reference.
+// The contents of a ps from one Load to the next: the partitions of one run, by id. After the
+// loader has made them, only the partitions themselves change, so readers need no lock. The
+// ParameterServer shares the contents with exchanges and snapshots in progress, which may outlive
+// its own reference.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +26,7 @@ class SnapshotTask;
 // How the rounds of a synchronous job are clipped by norm.
 struct RoundClip {
   NormClip clip;
-  std::vector<bool> whole;  // by variable of the job: all of its partitions are here
+  std::vector<bool> whole;  // index: variable of the job; true: all partitions are here
   bool alone = false;       // all trained partitions are here, so no worker carries norms
 
   uint32_t variables() const { return static_cast<uint32_t>(whole.size()); }
@@ -36,23 +36,23 @@ struct Content {
   std::string run_id;
   uint64_t loaded_generation = 0;
   DataPlan plan;
-  bool sync = false;              // its trained partitions form rounds
-  std::optional<RoundClip> clip;  // of rounds; nullopt: they are not clipped
-  // Counts the rows of tables in sums of rounds and before them; null: nobody does.
+  bool sync = false;              // trained partitions form rounds
+  std::optional<RoundClip> clip;  // nullopt: rounds are not clipped
+  // Counts the rows of tables in sums of rounds and before the rounds; null: not counted.
   std::shared_ptr<MemoryShare> round_rows;
   TimeoutsSpec timeouts;
-  std::string drawn;     // what initial_weights did not have, for people; empty: nothing
-  std::string settings;  // of the job (config/job.h: PsSettings)
+  std::string drawn;     // variables that initial_weights lacked, for people; "": none
+  std::string settings;  // config/job.h: PsSettings
   Optimizer optimizer;   // the partitions refer to it
-  // Ascending by id. Where a ps goes on with some of what it held, the contents before have these,
-  // too, until whoever still reads them has done so.
+  // Ascending by id. If a ps keeps partitions across a Load, the contents before share these
+  // partitions, until their last reader is done.
   std::vector<std::shared_ptr<Partition>> partitions;
-  size_t trained = 0;  // how many of them are
-  // Pushes and norms that are being applied. Each looks at its fence once it is counted here, so
-  // when none is left of those that a newer generation has found, no later one is entered.
+  size_t trained = 0;  // trained ones among `partitions`
+  // Pushes and norms being applied. A push counts itself here before it checks its fence: once the
+  // pushes that a newer generation found are done, no older push can enter anything.
   mutable std::atomic<int> pushes = 0;
-  mutable std::atomic<const SnapshotTask*> armed = nullptr;  // whose images partitions wait with
-  // The end of the job: batches behind it are refused. A coordinator may come again with more.
+  mutable std::atomic<const SnapshotTask*> armed = nullptr;  // its images wait in partitions
+  // The end of the job: batches beyond it are refused. A coordinator may raise it later.
   mutable std::atomic<uint64_t> batches_end = kBatchesMax;
 
   Partition* Find(uint32_t id) const {
@@ -62,10 +62,10 @@ struct Content {
   }
 };
 
-// The bytes that all partitions take now.
+// The resident bytes of all partitions.
 uint64_t ResidentBytes(const Content& content);
-// Counts them in `memory` if there are growing tables, whose rows come and go, and warns once when
-// they take what is to stay for requests.
+// Counts the partitions in `memory` if there are growing tables, whose rows come and go. Warns once
+// when they take the memory reserved for requests.
 void CountTables(const Content& content, MemoryBudget& memory);
 
 // Describes a partition for Describe and SnapshotReply.

@@ -14,7 +14,7 @@
 namespace paracord {
 namespace {
 
-// A Cord that points to the values and keeps the reference to them.
+// Returns a Cord over the values, which keeps the chunk referenced.
 absl::Cord CordOf(PulledChunk chunk) {
   const std::span<const float> values = chunk.chunk().values();
   const absl::string_view bytes(reinterpret_cast<const char*>(values.data()), values.size_bytes());
@@ -126,7 +126,7 @@ PartitionState& PendingPull::StateOf(uint32_t partition) {
 }
 
 uint64_t PendingPull::bytes() const {
-  constexpr uint64_t kState = sizeof(PartitionState) + 64;  // and its place by partition
+  constexpr uint64_t kState = sizeof(PartitionState) + 64;  // with its entry in states_
   uint64_t bytes = wants_.size() * sizeof(CheckedWant) + states_.size() * kState;
   for (const CheckedWant& wanted : wants_) {
     if (wanted.want.rows.has_value()) bytes += wanted.want.rows->size() * sizeof(uint64_t);
@@ -153,7 +153,7 @@ DecodedReply PendingPull::AnswerWithout(const Partition::Lack& lack) {
 
 absl::StatusOr<DecodedReply> PendingPull::Answer(Partition::AtState state) {
   const TraceSpan span("pull");
-  PinnedReservation reserved = std::move(reserved_);  // what is left of it ends here
+  PinnedReservation reserved = std::move(reserved_);  // what remains of it is freed here
   for (const CheckedWant& wanted : wants_) {
     PartitionState& said = StateOf(wanted.partition->facts().id);
     const uint64_t pushed = said.outcome() == PUSH_NONE ? UINT64_MAX : said.updates();

@@ -1,6 +1,6 @@
-// The second half of a step: its push is entered, and the values that it wants are read, at once or
-// later and on another thread. It keeps nothing of the push but what became of it. The content must
-// live until it is answered. One thread at a time.
+// The second half of a step: after the push is entered, the wanted values are read, at once or
+// later, perhaps on another thread. Keeps nothing of the push except its outcome. The content must
+// live until the answer. One thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -17,42 +17,42 @@
 
 namespace paracord {
 
-// The bytes of the copies that answering a request takes for the rows it wants, as far as its
-// header can be believed: a row takes a byte of the request at least.
+// The bytes of row copies for the answer to a request. The header's counts are believed only as far
+// as the request's size allows: each row takes at least a byte of it.
 uint64_t RowBytes(const Content& content, const ExchangeRequest& header);
 
 class PendingPull {
  public:
-  // `reserved`: bytes for the rows that are wanted (RowBytes), or none, and then they are counted.
+  // `reserved`: RowBytes, reserved for the wanted rows; if none, the copies count when made.
   PendingPull(std::vector<CheckedWant> wants, PinnedReservation reserved)
       : wants_(std::move(wants)), reserved_(std::move(reserved)) {}
 
-  // What the answer says of a partition.
+  // The entry of a partition in the answer.
   PartitionState& StateOf(uint32_t partition);
-  // Whether its step has a push, which has been entered.
+  // Whether the step has a push, which has been entered.
   bool pushed() const { return !states_.empty(); }
   const std::vector<CheckedWant>& wants() const { return wants_; }
-  // The memory that it takes while it waits.
+  // The memory of the pull while it waits.
   uint64_t bytes() const;
-  // Gives back the bytes that are reserved for rows, and reserves them again: false if there is no
-  // room for them by now.
+  // Suspend gives back the bytes reserved for rows; Resume reserves them again, and returns false
+  // if there is no room now.
   void Suspend() { reserved_.Suspend(); }
   bool Resume() { return reserved_.Renew(); }
 
-  // Adds what partitions tell of their rounds' means (Partition::SquaresOfMean) to the answer.
+  // Adds the squares of the partitions' round means (Partition::SquaresOfMean) to the answer.
   void TellSquares(uint64_t generation);
 
-  // One of the two is called once, at last. Reads the values that are wanted, as they are now or at
-  // a state. OUT_OF_RANGE names a partition that does not have the state, perhaps no longer.
+  // Either Answer or AnswerWithout is called, last and once. Reads the wanted values, current or at
+  // a state. OUT_OF_RANGE names a partition that does not have the state, or no longer.
   absl::StatusOr<DecodedReply> Answer(Partition::AtState state);
-  // Says that there are none yet, and what is missing.
+  // Answers without values, and tells what is missing.
   DecodedReply AnswerWithout(const Partition::Lack& lack);
 
  private:
   std::vector<CheckedWant> wants_;
   PinnedReservation reserved_;
   DecodedReply reply_;
-  // Of the reply, by partition. The messages stay where they are when it moves.
+  // Entries in reply_, by partition. They stay in place when the reply moves.
   std::map<uint32_t, PartitionState*> states_;
 };
 

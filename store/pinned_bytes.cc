@@ -7,9 +7,9 @@
 namespace paracord {
 namespace {
 
-// The bits of Chunk::pulls: stale, and a count of pulls. Whoever makes both nonzero adds the
-// chunk's bytes, and whoever ends that subtracts them. Each change is one atomic operation, so the
-// bytes are counted exactly once in any order.
+// The bits of Chunk::pulls: stale, and a count of pulls. The operation that makes both nonzero adds
+// the chunk's bytes, and the one that clears either subtracts the bytes. Each operation is atomic,
+// so the bytes count exactly once in any order.
 constexpr uint32_t kStale = 1;
 constexpr uint32_t kPull = 2;
 
@@ -60,8 +60,8 @@ void PinnedBytes::Replaced(const ChunkRef& chunk) {
   if (before >= kPull && (before & kStale) == 0) Add(Bytes(chunk));
 }
 
-// Subtracts the bytes before it looks at waits_, while Wait sets waits_ before it looks at the
-// bytes, so at least one of the two sees the other.
+// Subtracts the bytes, then reads waits_; Wait sets waits_, then reads the bytes: at least one of
+// the two sees the other.
 void PinnedBytes::Subtract(uint64_t bytes) {
   share_->Subtract(bytes);
   if (!waits_ && forgiven_ == 0) return;

@@ -1,10 +1,10 @@
-// Counts the bytes that slow readers cost a ps on top of what it holds, for back-pressure. A chunk
-// counts while it is stale (its block has a newer chunk in its place) and a pull references it; a
-// copy, of rows or in another encoding, counts while its pull references it. Copies of rows are
-// reserved before they are made. Chunks that snapshots reference do not count, because training
-// never waits for a snapshot. This class only counts and notifies; the ParameterServer makes
-// exchanges wait (server/parked.h), and shares it with partitions and replies, because replies may
-// outlive the others. Thread-safe; the usual path takes no lock.
+// Counts the bytes that slow readers cost a ps beyond its contents, for back-pressure. A chunk
+// counts while a pull references it and its block has replaced it (a stale chunk); a copy, of rows
+// or in another encoding, counts while a pull references the copy. Copies of rows are reserved
+// before they are made. Chunks referenced by snapshots do not count: training never waits for a
+// snapshot. This class only counts and notifies. The ParameterServer, which parks exchanges
+// (server/parked.h), shares it with partitions and replies, since replies may outlive both.
+// Thread-safe; the usual path takes no lock.
 #pragma once
 
 #include <algorithm>
@@ -28,9 +28,9 @@ class PinnedBytes {
   // The bytes count in the share.
   explicit PinnedBytes(std::shared_ptr<MemoryShare> share) : share_(std::move(share)) {}
 
-  // The bytes that are pinned now.
+  // The bytes pinned now.
   uint64_t bytes() const;
-  // How many may be, until some are forgiven.
+  // The limit, not counting bytes that are forgiven.
   uint64_t bytes_max() const { return share_->bytes_max(); }
   bool Above() const { return share_->bytes() > Limit(); }
 
@@ -42,19 +42,19 @@ class PinnedBytes {
   // Counts the bytes if they fit; otherwise returns false and counts nothing.
   bool Reserve(uint64_t bytes);
 
-  // Called by the ParameterServer before it parks an exchange. If it returns true, so many bytes
-  // more do not fit, and the function set by Watch runs once when they do. If it returns false, it
-  // may run as well.
+  // Called by the ParameterServer before it parks an exchange. True: `bytes` more do not fit, and
+  // the function set by Watch runs once when they do. False: they fit; the function may run
+  // nevertheless.
   bool Wait(uint64_t bytes);
 
-  // Sets the function that Wait announces. It runs on whatever thread released bytes (perhaps one
-  // of gRPC's), so it should only post to a loop. When Watch returns, the previous function does
-  // not run any more.
+  // Sets the function that Wait announces. It runs on any thread that releases bytes, perhaps one
+  // of gRPC's, and should only post to a loop. After Watch returns, the previous function no longer
+  // runs.
   void Watch(std::function<void()> fell);
 
-  // Called when the readers of everything pinned now do not release it in time: raises the limit by
-  // these bytes, but by no more than the share's spare ones, for as long as they stay pinned, so
-  // that other exchanges go on and meet the limit with what they pin themselves.
+  // Called when readers do not release the pinned bytes in time: raises the limit by these bytes
+  // (at most by the share's spare bytes) while they stay pinned. Other exchanges go on, limited by
+  // the bytes that they pin.
   void Forgive();
 
   // Called by a partition, under its lock or at its end, when `chunk` leaves its block.
@@ -75,12 +75,12 @@ class PinnedBytes {
   std::atomic<int64_t> forgiven_{0};          // written under mu_
 
   std::atomic<bool> waits_{false};
-  std::atomic<uint64_t> wanted_{0};  // bytes that who waits wants to reserve
+  std::atomic<uint64_t> wanted_{0};  // bytes that the waiting exchange needs
   Mutex mu_;
   std::function<void()> fell_ ABSL_GUARDED_BY(mu_);
 };
 
-// A reference to a chunk that is on its way to a reader. It pins the chunk if that becomes stale.
+// A reference to a chunk on its way to a reader; it pins the chunk once the chunk is stale.
 class PulledChunk {
  public:
   PulledChunk(ChunkRef chunk, std::shared_ptr<PinnedBytes> pinned);
@@ -95,10 +95,10 @@ class PulledChunk {
   std::shared_ptr<PinnedBytes> pinned_;  // null: moved from
 };
 
-// Bytes that are reserved for copies which are not made yet. One thread at a time.
+// Bytes reserved for copies that are not made yet. One thread at a time.
 class PinnedReservation {
  public:
-  PinnedReservation() = default;  // of nothing
+  PinnedReservation() = default;  // no bytes
   // The bytes have been reserved.
   PinnedReservation(uint64_t bytes, std::shared_ptr<PinnedBytes> pinned)
       : bytes_(bytes), pinned_(std::move(pinned)) {}
@@ -110,8 +110,8 @@ class PinnedReservation {
   ~PinnedReservation();
   // Hands so many of the bytes to a copy. Returns false if fewer are left.
   bool Take(uint64_t bytes);
-  // Gives the bytes back while their copies have to wait, and reserves them again. Renew returns
-  // false, and reserves nothing, if they do not fit beside what is pinned by then.
+  // Suspend gives the bytes back while the copies have to wait; Renew reserves them again, or
+  // returns false and reserves nothing if they no longer fit.
   void Suspend();
   bool Renew();
 
@@ -121,11 +121,11 @@ class PinnedReservation {
   std::shared_ptr<PinnedBytes> pinned_;  // null: moved from, or of nothing
 };
 
-// Memory for values on their way to a reader, of rows or in another encoding. It counts from the
-// begin, so that exchanges that come while the values are copied meet the limit.
+// Memory for values on their way to a reader, of rows or in another encoding. Counts from
+// construction, so that exchanges meet the limit even while the values are copied.
 class PulledCopy {
  public:
-  // `reserved`: has the bytes, or counts for nothing.
+  // `reserved` pays for the bytes if it has enough; otherwise they are added.
   PulledCopy(uint64_t bytes, std::shared_ptr<PinnedBytes> pinned,
              PinnedReservation* reserved = nullptr);
   PulledCopy(PulledCopy&& other) noexcept = default;

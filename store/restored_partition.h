@@ -1,5 +1,5 @@
-// A partition on its way from a checkpoint: says where the tensors that are read belong, takes over
-// what each checkpoint of a chain has, and becomes a partition once all is read. One thread.
+// A partition being read from a checkpoint: tells where to read tensors to, takes over each
+// checkpoint of a chain, and becomes a Partition at the end. One thread.
 #pragma once
 
 #include <cstdint>
@@ -19,18 +19,18 @@ namespace paracord {
 
 class RestoredPartition {
  public:
-  // All must live longer; `memory` counts rows, which count as variables only when all is there.
+  // All arguments must outlive the result. `memory` counts rows until the partition is finished.
   static absl::StatusOr<RestoredPartition> Make(const VariableSpec& variable,
                                                 const PartitionSpec& spec,
                                                 const PartitionMaker& maker,
                                                 MemoryReservation& memory);
 
-  // Returns the memory for a tensor of one checkpoint, of the values where `slot` is empty; none if
-  // the partition has no such tensor. A delta has the rows alone that changed.
+  // Returns the memory for a tensor of one checkpoint; `slot` is "" for the values; none if the
+  // partition has no such tensor. A delta has only changed rows.
   TensorPlace PlaceOfTensor(bool delta, std::string_view slot, uint64_t elements);
-  // Takes over what one checkpoint of the chain has. The error lacks the partition's name.
+  // Takes over the tensors of one checkpoint in the chain. Errors do not name the partition.
   absl::Status EndLink(const StoredPartition& stored);
-  // Once all is read. `restored` is the checkpoint, if a later one may continue it.
+  // Called after the last checkpoint, `restored`; nullopt if no later checkpoint may continue it.
   absl::StatusOr<std::unique_ptr<Partition>> Finish(const StoredPartition& stored,
                                                     const DataPlan& plan,
                                                     const std::optional<CheckpointName>& restored);
@@ -51,14 +51,14 @@ class RestoredPartition {
   const PartitionSpec* spec_;
   const PartitionMaker* maker_;
   MemoryReservation* memory_;
-  std::vector<SlotSpec> slots_;          // that are tensors of their own
-  std::vector<uint64_t> slot_elements_;  // that were found of them
+  std::vector<SlotSpec> slots_;          // slots stored as separate tensors
+  std::vector<uint64_t> slot_elements_;  // elements found, by slot
   PartitionContents contents_;
   TableContents table_;
-  uint64_t words_ = 0;             // of the table's rows
-  bool candidates_ = false;        // as many were there
+  uint64_t words_ = 0;             // words of the table's rows
+  bool candidates_ = false;        // whether the checkpoint had all candidates
   std::vector<float> changed_;     // the rows of a delta, as words
-  std::vector<uint64_t> removed_;  // and the ids that it removes
+  std::vector<uint64_t> removed_;  // ids that the delta removes
 };
 
 }  // namespace paracord

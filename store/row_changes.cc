@@ -17,8 +17,8 @@ bool IsImage(const CheckpointName& name, const std::optional<CheckpointName>& ot
 
 }  // namespace
 
-// Before the first update and after it the last batch is 0 alike; rows of that batch count as
-// changed, which costs no more than writing them twice.
+// The last batch is 0 both before the first update and after an update by batch 0. Rows of batch 0
+// count as changed, which costs at most writing them twice.
 uint32_t ChangedBound(uint32_t then, uint32_t now) {
   return ((now - then) & kTouchedMask) + (then == 0 ? 1 : 0);
 }

@@ -1,9 +1,9 @@
-// Tells which rows of a growing table changed since an image of it that a checkpoint has, so that
-// the next checkpoint can continue that one. A row itself says which batch touched it last; beside
-// that only counts are kept, and the ids of rows that were removed, as many as a share of the rows:
-// if there are more, everything is forgotten, and the next checkpoint has all rows. At most two
-// images are known, the one that is continued and the newest one, which may become a checkpoint.
-// One thread at a time, but that Look may be called by many.
+// Tells which rows of a growing table changed since the image in a checkpoint: the next checkpoint
+// can then hold only these rows. Each row stores the batch that touched it last; beside that,
+// RowChanges keeps counts and the ids of removed rows, up to a share of all rows. Above that,
+// everything is forgotten, and the next checkpoint has all rows. At most two images are known: the
+// continued one and the newest, which may become a checkpoint. One thread at a time, but many
+// threads may call Look.
 #pragma once
 
 #include <array>
@@ -22,14 +22,15 @@ class RowChanges {
 
   // The rows that changed since an image.
   struct Since {
-    uint32_t now = 0;      // the last batch that the image has
-    uint64_t updates = 0;  // of the partition, in the image
+    uint32_t now = 0;      // the image's last batch
+    uint64_t updates = 0;  // the partition's updates at the image
     uint64_t changed = 0;  // rows
     std::span<const uint64_t> removed;
   };
 
-  // An image is taken now, of a table whose last update was by batch `now`. All but `continued` are
-  // forgotten; `own` is the checkpoint that it is taken for, or nullopt if none will continue it.
+  // Called when an image is taken, after the update by batch `now`. Forgets all images but
+  // `continued`; `own` is the checkpoint to be made from the image, nullopt if no checkpoint will
+  // continue it.
   void Mark(const std::optional<CheckpointName>& own,
             const std::optional<CheckpointName>& continued, uint32_t now, uint64_t updates,
             uint64_t rows);
@@ -37,8 +38,8 @@ class RowChanges {
   std::optional<Since> SinceImage(const std::optional<CheckpointName>& image) const;
   void Forget();
 
-  // An update by batch `now` follows. Looking at a row that it touches says which images have it as
-  // it was, and Add counts what was seen.
+  // Called before an update by batch `now`. Look(touched) notes which images have a row unchanged,
+  // and Add sums the notes up.
   void Begin(uint32_t now);
   struct Seen {
     std::array<uint64_t, kImagesMax> unchanged{};  // rows, by image
@@ -61,7 +62,7 @@ class RowChanges {
     uint32_t now = 0;
     uint64_t updates = 0;
     uint64_t changed = 0;
-    size_t removed = 0;  // where those begin that were removed since
+    size_t removed = 0;  // index of the first row removed since
     uint32_t bound = 0;  // rows that were touched fewer batches ago have changed
   };
   bool IsChanged(size_t image, uint32_t touched) const;

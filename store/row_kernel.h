@@ -1,6 +1,6 @@
-// Updates of rows whose slots lie behind their values, each row somewhere in memory: many rows at a
-// time, because a call for each row takes as long as its arithmetic. Free functions; any thread,
-// each with rows of its own.
+// Updates rows whose slots follow their values, each row anywhere in memory: many rows a call,
+// because a call takes as long as the arithmetic of a row. Free functions; any thread, each with
+// its own rows.
 #pragma once
 
 #include <array>
@@ -11,12 +11,12 @@
 
 namespace paracord {
 
-// Rows that are updated together.
+// Rows to update in one call.
 struct RowList {
   static constexpr size_t kMost = 64;
 
   size_t size = 0;
-  std::array<float*, kMost> values;  // of each row, behind which its slots follow
+  std::array<float*, kMost> values;  // each row's values, followed by its slots
   std::array<const float*, kMost> gradients;
   // The scalars of each row, or only the first are set, and count for all rows. All rows may have
   // the same only where ZeroGradientChangesNothing is true of the optimizer.

@@ -12,7 +12,7 @@ constexpr uint64_t kGroupBytes = uint64_t{64} << 10;
 constexpr uint64_t kHugePage = uint64_t{2} << 20;
 constexpr uint64_t kHugeFrom = 2 * kHugePage;  // bytes of an extent
 
-// Rows whose number is a power of two and whose bytes are at least `bytes`, or half of that.
+// log2 of the greatest power of two of rows that fit in `bytes`; 0 for larger rows.
 uint32_t ShiftOf(uint64_t row_floats, uint64_t bytes) {
   return static_cast<uint32_t>(
       std::bit_width(std::max<uint64_t>(bytes / (row_floats * sizeof(float)), 1)) - 1);

@@ -1,7 +1,6 @@
-// Memory for the rows of a table, numbered from 0: a row keeps its place, memory grows by extents
-// of doubling size that are touched row by row, and large ones are in huge pages. One thread at a
-// time adds rows; different rows may be read and written by many threads, and rows that are there
-// stay readable while others are added.
+// Memory for the rows of a table, numbered from 0. A row never moves; memory grows by extents of
+// doubling size, touched row by row, large ones in huge pages. One thread at a time adds rows; many
+// threads may read and write different rows, and existing rows stay readable meanwhile.
 #pragma once
 
 #include <array>
@@ -28,13 +27,13 @@ class RowMemory {
     const uint64_t first = ((uint64_t{1} << extent) - 1) << shift_;
     return extents_[extent] + (row - first) * row_floats_;
   }
-  // Adds a row, whose memory is uninitialised; a row has fewer than 2^32 - 1 before it.
+  // Adds a row of uninitialised memory. There must be fewer than 2^32 - 1 rows.
   uint32_t Append();
-  // Adds so many, and returns their memory in order.
+  // Adds `rows` rows, and returns their memory in order.
   std::vector<std::span<float>> AppendMany(uint64_t rows);
   uint64_t bytes() const { return rows_ * row_floats_ * sizeof(float); }
-  // Rows that begin at a multiple of 1 << group_shift() lie side by side, so many of them: at most
-  // 64 KiB, if a row is not larger.
+  // A group is 1 << group_shift() rows from a multiple of that number on, contiguous in memory: at
+  // most 64 KiB, or a single larger row.
   uint32_t group_shift() const { return group_shift_; }
 
  private:

@@ -11,7 +11,7 @@ namespace {
 constexpr uint64_t kLineFloats = 64 / sizeof(float);
 constexpr uint64_t kAheadFloatsMax = 16 * kLineFloats;
 
-// A look finds so many rows at least, and this share of all.
+// A look collects at least kFoundMin rows, or one in kFoundShare of all.
 constexpr size_t kFoundMin = 4096;
 constexpr size_t kFoundShare = 64;
 

@@ -1,7 +1,6 @@
-// The rows of a growing table in memory, each with what the table has to know of it: its id, the
-// batch that touched it last, and if asked for how often it was updated. 12 or 16 bytes, then the
-// values and slots. Rows that are removed are used again. As RowMemory, one thread at a time, but
-// that different rows may be read and written by many.
+// The rows of a growing table in memory: 12 or 16 bytes with the id, the last batch that touched
+// the row, and on request the count of updates; then values and slots. Removed rows are reused.
+// Like RowMemory: one thread at a time, but many threads may read and write different rows.
 #pragma once
 
 #include <cstdint>
@@ -69,17 +68,17 @@ class RowRecords {
   // Asks for the memory of a row's first elements.
   void Prefetch(uint32_t row, uint64_t elements) const;
 
-  // A row whose memory is uninitialised.
+  // Adds a row with uninitialised memory.
   uint32_t Add();
   void Remove(uint32_t row);
 
   RowMemory& memory() { return memory_; }
   const RowMemory& memory() const { return memory_; }
   uint64_t record_words() const { return memory_.row_floats(); }
-  // Keeps of the words of some rows those of the live rows that were touched fewer than `ages`
-  // batches before `now`.
+  // Keeps, of `words` of several rows, only live rows touched less than `ages` batches before
+  // `now`.
   void KeepLive(std::vector<float>& words, uint32_t now, uint64_t ages) const;
-  // Sets a row to words as an image has them.
+  // Sets a row to words from an image.
   void Assign(uint32_t row, std::span<const float> words) const {
     std::memcpy(memory_.Row(row), words.data(), words.size_bytes());
   }
@@ -92,21 +91,20 @@ class RowRecords {
 
   const uint64_t header_;  // words before a row's values
   RowMemory memory_;
-  std::vector<uint32_t> free_;  // rows that may be used again
+  std::vector<uint32_t> free_;  // free rows
 };
 
-// Says which row was not touched for longest; rows that one batch touched last are ordered by a
-// hash of their ids. So the answer depends on what a checkpoint has of the rows and on nothing
-// else: neither on their places in memory nor on when somebody asked. A look through all rows finds
-// some of the oldest, which are then handed out one by one: the others are younger, and only get
-// younger.
+// Finds the row untouched for longest; rows last touched by the same batch are ordered by a hash of
+// their ids. The order depends only on what a checkpoint has of the rows, not on memory places or
+// the time of the question. A look through all rows collects some of the oldest, which are handed
+// out one by one: all other rows are younger and stay so.
 class OldestRows {
  public:
-  // `key` orders the rows of one batch.
+  // `key` seeds the hash.
   explicit OldestRows(uint64_t key) : key_(key) {}
 
-  // Returns the oldest row of `records`, or nullopt if none is live. `now` is a batch, modulo 2^31,
-  // and no row was touched by a later one.
+  // Returns the oldest row of `records`, nullopt if none is live. `now` is a batch modulo 2^31; no
+  // row was touched by a later batch.
   std::optional<uint32_t> Find(const RowRecords& records, uint32_t now);
   // To be called for each row that comes into being, at batch `now`.
   void Added(const RowRecords& records, uint32_t row, uint32_t now);
@@ -116,7 +114,7 @@ class OldestRows {
 
  private:
   struct Row {
-    uint64_t hash = 0;  // of its id
+    uint64_t hash = 0;  // hash of the id
     uint32_t touched = 0;
     uint32_t row = 0;
   };
@@ -128,9 +126,9 @@ class OldestRows {
   void KeepOldest(size_t most);
 
   const uint64_t key_;
-  uint32_t looked_ = 0;     // the batch of the last look
-  std::vector<Row> rows_;   // a heap whose top is the oldest
-  std::optional<Row> end_;  // where the look found more rows: none of the others is before this one
+  uint32_t looked_ = 0;     // batch of the last look
+  std::vector<Row> rows_;   // a heap, the oldest on top
+  std::optional<Row> end_;  // set if the look found more rows: all others come after it
 };
 
 }  // namespace paracord

@@ -1,6 +1,6 @@
-// What fixed and growing tables have in common: rows of values and slots in memory of their own,
-// updated by one kernel, and an image of one moment that is read while rows change. The two differ
-// in how an id leads to its row, and in whether rows come and go.
+// The common part of fixed and growing tables: rows of values and slots in their own memory,
+// updated by one kernel, and an image of one moment, read while rows change. They differ in how an
+// id leads to its row, and in whether rows come and go.
 //
 // Several threads work on one call (common/parallel.h), but a table has one caller at a time.
 #pragma once
@@ -36,22 +36,21 @@ class RowStore {
   // number of batches applied before. Returns false if a result is not finite.
   virtual bool Update(uint64_t step, std::span<const uint64_t> ids,
                       std::span<const float> gradients) = 0;
-  virtual uint64_t bytes() const = 0;  // of everything
+  virtual uint64_t bytes() const = 0;  // in total
 
   // ---- The state before a round.
   // From now on tells `before` of the rows that an update touches or removes; null: nobody asks.
   void TellBefore(RowsBefore* before) { before_ = before; }
-  // Copies the rows `ids`, which are ascending and distinct, as they were in the state that is
-  // kept.
+  // Copies the rows `ids`, ascending and distinct, as they were in the kept state.
   virtual void LookupBefore(const RowsBefore& before, std::span<const uint64_t> ids,
                             std::span<float> out) const = 0;
 
   // ---- Images.
-  // Begins an image of this moment, whose rows are read from `undo`, in place of the one before it;
-  // null: there is none any more. Returns the log of the one before it.
+  // Begins an image of this moment, read from `undo`, in place of the image before; null: ends the
+  // image. Returns the log of the image before.
   std::shared_ptr<UndoLog> BeginImage(std::shared_ptr<UndoLog> undo);
   UndoLog* undo() const { return undo_.get(); }
-  // How many of these rows an update would have to preserve for the image.
+  // How many of these rows an update would have to preserve for the open image.
   virtual uint64_t RowsToPreserve(std::span<const uint64_t> ids) const = 0;
   virtual const RowMemory& memory() const = 0;
 
@@ -65,8 +64,8 @@ class RowStore {
     if (undo_ != nullptr) undo_->BeforeWrite(row, undo_->first_unread());
   }
 
-  Optimizer optimizer_;            // of which the learning rate alone changes
-  std::shared_ptr<UndoLog> undo_;  // of the image that is open, which reads it as well; or null
+  Optimizer optimizer_;            // only the learning rate changes
+  std::shared_ptr<UndoLog> undo_;  // the open image's log, shared with the image; null: no image
   RowsBefore* before_ = nullptr;
 
  private:

@@ -20,7 +20,7 @@ namespace paracord {
 namespace {
 
 constexpr auto kGiveWayStep = std::chrono::microseconds(100);
-constexpr int kGiveWaySteps = 50;       // at a time
+constexpr int kGiveWaySteps = 50;       // steps in a row
 constexpr int kGiveWayStepsAll = 5000;  // in one snapshot
 
 constexpr uint64_t kCopiedMax = uint64_t{256} << 20;  // bytes of partitions
@@ -60,8 +60,8 @@ void SnapshotTask::GiveWay() {
   }
 }
 
-// Makes images of all partitions. They have memory for copies in order, as long as it fits in the
-// share, unless they are of tables.
+// Makes images of all partitions, in order: they copy as long as the copies fit in the share.
+// Images of tables never copy.
 absl::Status SnapshotTask::MakeImages() {
   FAILPOINT_STATUS("ps.snapshot.begin");
   if (voided_.load()) return Voided();
@@ -70,7 +70,7 @@ absl::Status SnapshotTask::MakeImages() {
   order.push_wait_ms = content_.timeouts.ps_ms / 2;
   const bool tables = std::ranges::any_of(
       content_.partitions, [](const auto& partition) { return partition->is_table(); });
-  // The rest is for what rows of tables were before they changed.
+  // With tables, half of the share stays free for old values of rows.
   uint64_t left = std::min(kCopiedMax, copies_.bytes_max() / (tables ? 2 : 1));
   reserved_.emplace(copies_);
   for (const auto& partition : content_.partitions) {
@@ -82,8 +82,8 @@ absl::Status SnapshotTask::MakeImages() {
   return absl::OkStatus();
 }
 
-// A push that meets a chunk we reference must write it elsewhere. So partitions for which there is
-// room are copied at once, one after another, and a push meets at most one of them.
+// A push must write a chunk elsewhere while the image references it. So partitions that fit are
+// copied at once, one after another: a push meets at most one referenced partition.
 absl::Status SnapshotTask::TakeNow() {
   RETURN_IF_ERROR(MakeImages());
   for (Taken& one : taken_) {
@@ -100,7 +100,7 @@ absl::Status SnapshotTask::TakeAt(uint64_t cut, std::function<void()> taken) {
   content_.armed = this;
   const auto trained = std::ranges::count_if(
       taken_, [](const Taken& one) { return one.partition->facts().trained; });
-  // One more, so that `taken` is called when all partitions have been asked.
+  // One count more, so that `taken` runs only after all partitions have been asked.
   const auto left = std::make_shared<Countdown>(trained + 1, std::move(taken));
   for (Taken& one : taken_) {
     if (voided_.load()) return Voided();
@@ -165,7 +165,7 @@ absl::StatusOr<SnapshotReply> SnapshotTask::Write() {
     GiveWay();
     one.image->Copy();
   }
-  // Those whose tensors are bytes come last, as a file has them.
+  // Images whose tensors are bytes come last, as the file format requires.
   std::ranges::stable_partition(
       taken_, [](const Taken& one) { return one.image->tensors().front().dtype == "F32"; });
   const std::string name = PsFileName(order_.identity.ps, order_.identity.ps_count);

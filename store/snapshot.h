@@ -25,27 +25,26 @@ namespace paracord {
 struct SnapshotOrder {
   PsFileIdentity identity;
   std::string directory;    // absolute, and exists
-  ImageOrder changes = {};  // says which rows may be left out
+  ImageOrder changes = {};  // rows that may be left out
 };
 
 class SnapshotTask {
  public:
-  // All but the order must live longer. Partitions are copied while half of the share `copies` has
-  // room for them; the others are read in place, and the share counts what rows of tables were
-  // before pushes changed them.
+  // All arguments but `order` must outlive the task. Partitions are copied as long as they fit in
+  // half of the share `copies`; the others are read in place, and the share counts old values of
+  // table rows that pushes change meanwhile.
   SnapshotTask(Files& files, const Content& content, SnapshotOrder order, MemoryShare& copies,
                const std::atomic<bool>& voided);
   ~SnapshotTask();
 
   // Takes the partitions as they are. ABORTED once `voided` is set, as in the functions below.
   absl::Status TakeNow();
-  // Has each trained partition taken when `cut` rounds are in its values, at once or by the thread
-  // that applies the last batch of them. `taken` is called once all are, on any thread, perhaps
-  // under a partition's lock: it must not block. OUT_OF_RANGE: a partition has more rounds, and
-  // nothing is called.
+  // Takes each trained partition when its values have `cut` rounds, now or on the thread that
+  // applies the last batch. `taken` is called once, after the last partition, on any thread,
+  // perhaps under a partition's lock: it must not block. OUT_OF_RANGE: a partition has more rounds,
+  // and `taken` is not called.
   absl::Status TakeAt(uint64_t cut, std::function<void()> taken);
-  // No partition is waited for any more, unless a later task waits for it, and what was taken is
-  // let go of.
+  // Stops waiting for partitions (unless a later task waits for them), and frees what was taken.
   void Forget();
 
   // Writes what was taken. When this returns OK, file and directory are synced. A file that could
@@ -58,7 +57,7 @@ class SnapshotTask {
     Partition* partition;
     std::unique_ptr<PartitionImage> image;
     bool copied = false;
-    bool awaited = false;  // its partition may refer to it later
+    bool awaited = false;  // the partition may still refer to the image
     std::string ledger{};  // in the file's format
   };
   // Yields to pushes that are being applied, within limits, because both need memory bandwidth and

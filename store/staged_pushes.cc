@@ -17,8 +17,8 @@ uint64_t BytesOf(const DecodedRequest& request) {
   return 2 * kNameMax + kAround * (1 + request.pieces.size()) + PieceBytes(request.pieces);
 }
 
-// A piece keeps alive the whole message around it. If that is mostly something else, the pieces are
-// copied, so that at most twice the counted bytes are held.
+// A piece keeps the whole message around it in memory. If less than half of the message is pieces,
+// the pieces are copied, so that at most twice the counted bytes are held.
 void Detach(DecodedRequest& request, uint64_t message_bytes) {
   if (PieceBytes(request.pieces) >= message_bytes / 2) return;
   for (PieceView& piece : request.pieces) piece.data = absl::Cord(std::string(piece.data));

@@ -1,8 +1,7 @@
-// Gradients that arrive before their push: a worker sends those that are final while it still
-// computes others, and the exchange of the batch refers to them. They are kept as they came, one
-// push for each worker, until that exchange, another push of the worker, a new generation, or half
-// a minute (Forget). What has no room is refused; the worker then sends it with the exchange.
-// Thread-safe.
+// Gradients that arrive before their push: a worker sends finished gradients while it computes the
+// others, and the exchange of the batch refers to them. Kept as received, one push a worker, until
+// the exchange, another push of the worker, a new generation, or half a minute (Forget). Without
+// room they are refused; the worker then sends them with the exchange. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -30,15 +29,15 @@ class StagedPushes {
   // Keeps the pieces of a message of `message_bytes`, replacing a different push of the same
   // worker. RESOURCE_EXHAUSTED: there is no room; INVALID_ARGUMENT: the message is malformed.
   absl::Status Keep(DecodedRequest request, uint64_t message_bytes, int64_t now_ms);
-  // Returns and removes what was staged of this push. NOT_FOUND: not all of it is here, so that it
-  // has to come with the exchange; INVALID_ARGUMENT: the message is malformed.
+  // Returns and removes the staged pieces of this push. NOT_FOUND: pieces are missing, and the
+  // exchange has to carry them; INVALID_ARGUMENT: the message is malformed.
   absl::StatusOr<std::vector<PieceView>> Take(const ExchangeRequest& header);
   void Clear();
-  // Drops pushes that nobody asked for in time. Returns true if any are left.
+  // Drops pushes not taken in time. Returns whether any are left.
   bool Forget(int64_t now_ms);
   static constexpr int64_t kForgottenMs = 30000;
 
-  uint64_t bytes() const;  // of pieces and of what it takes to keep them
+  uint64_t bytes() const;  // pieces and bookkeeping
 
  private:
   struct Push {
@@ -46,7 +45,7 @@ class StagedPushes {
     uint32_t calls = 0;
     std::vector<PieceView> pieces;
     uint64_t bytes = 0;
-    int64_t kept_ms = 0;  // when the last of it was kept
+    int64_t kept_ms = 0;  // when the last piece came
   };
   using Pushes = std::map<std::string, Push>;
   Push Remove(Pushes::iterator push) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -54,7 +53,7 @@ class StagedPushes {
   const std::shared_ptr<MemoryShare> share_;
   mutable Mutex mu_;
   uint64_t bytes_ ABSL_GUARDED_BY(mu_) = 0;
-  Pushes pushes_ ABSL_GUARDED_BY(mu_);  // by worker
+  Pushes pushes_ ABSL_GUARDED_BY(mu_);  // key: the worker
 };
 
 }  // namespace paracord

@@ -73,8 +73,7 @@ absl::StatusOr<CheckedUpdate> CheckUpdate(const Content& content, Update update,
   return checked;
 }
 
-// A batch that is entered behind the job's end would be counted, and no coordinator could go on
-// from it.
+// A batch entered past the job's end would count, and no coordinator could go on from there.
 absl::Status CheckBeforeEnd(const Content& content, const BatchId& batch) {
   uint64_t place = 0;
   const bool far = __builtin_mul_overflow(batch.epoch(), BatchesPerEpoch(content.plan), &place) ||
@@ -159,7 +158,8 @@ absl::Status CheckNorms(const Content& content, const RoundNorms& norms) {
   return absl::OkStatus();
 }
 
-// A worker that has the state of all partitions is the proof that nobody needs the one before.
+// A worker that pulls the state of all trained partitions proves that nobody needs the state
+// before.
 absl::Status WantsAllTrained(const Content& content, const std::vector<CheckedWant>& wants) {
   const auto trained = std::ranges::count_if(
       wants, [](const CheckedWant& want) { return want.partition->facts().trained; });

@@ -17,10 +17,10 @@
 namespace paracord {
 namespace {
 
-// Counts one push in Content::pushes until it ends.
+// Counts a push in Content::pushes during its lifetime.
 class Pushing {
  public:
-  // null: it is none.
+  // null: counts nothing.
   explicit Pushing(std::atomic<int>* pushes) : pushes_(pushes) {
     if (pushes_ != nullptr) ++*pushes_;
   }
@@ -120,21 +120,21 @@ absl::StatusOr<PendingPull> Store::Enter(StepRequest request, const PushFence& f
     ++counters_.stale;
     return absl::AbortedError("a newer generation began while the push was under way");
   }
-  std::optional<MemoryReservation> rows;  // until the partitions have counted them
+  std::optional<MemoryReservation> rows;  // reserved until the partitions count them
   if (content_.round_rows != nullptr) {
     RETURN_IF_ERROR(ReserveRows(*step, *content_.round_rows, rows.emplace(*content_.round_rows)));
   }
   const bool entered = EnterPush(*step, fence.Entered(), pull);
   pushing.End();
-  // A round that is whole may wait for norms, of which pulls that wait here have to be told.
+  // A whole round may wait for norms; waiting pulls have to tell their workers.
   if (entered || content_.clip.has_value()) {
     if (content_.plan.lanes() != 0) waiting_.Entered(content_, *step->batch);
   }
   return pull;
 }
 
-// A variable that is whole here has the squares that its partitions here have, and any other one
-// no less: a sum of further addends that are not negative is never rounded below.
+// The norms of a variable equal the squares of its partitions if all are here, and are no less
+// otherwise: adding nonnegative numbers never rounds below a partial sum.
 absl::Status Store::CheckOwnSquares(const RoundNorms& norms, const PushFence& fence) const {
   std::vector<PartitionSquares> squares;
   std::vector<bool> known(content_.clip->variables(), true);

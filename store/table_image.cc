@@ -1,4 +1,4 @@
-// Images of tables (TablePartition::NewImage): what a checkpoint has of their rows.
+// Images of tables (TablePartition::NewImage): the rows in a checkpoint.
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -12,8 +12,8 @@
 namespace paracord {
 namespace {
 
-// Whether an image has only the rows that changed since another one: a quarter of all rows at most,
-// or a few thousand. A restore holds these rows in memory beside the table.
+// Whether the changed rows are few enough for an image of these alone: at most a quarter of all
+// rows, or a few thousand. A restore holds changed rows in memory beside the table.
 bool FewChanged(uint64_t changed, uint64_t rows) {
   return changed <= std::max<uint64_t>(4096, rows / 4);
 }
@@ -31,7 +31,7 @@ void NameSlots(const Optimizer& optimizer, TableMetadata& table) {
 
 }  // namespace
 
-// What images of both kinds have in common: the log from which they read rows.
+// The common part of both images: the log from which they read rows.
 class TableImage : public PartitionImage {
  public:
   TableImage(const TablePartition& partition, ImageOrder order)
@@ -54,11 +54,11 @@ class TableImage : public PartitionImage {
   }
   void Prepare() override {
     const uint64_t rows = Records();
-    const uint64_t rows_max = rows + rows / 16 + 1024;  // with those that may come meanwhile
+    const uint64_t rows_max = rows + rows / 16 + 1024;  // with rows added meanwhile
     fresh_log_ = std::make_shared<UndoLog>(*memory_, rows_max, order_.snapshots);
   }
   void ReferHeld() override ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    // Of an image that has waited for a state the table may have grown beyond what was prepared.
+    // While the image waited for a state, the table may have outgrown the prepared log.
     if (const uint64_t rows = memory_->rows(); rows > fresh_log_->rows_max()) {
       fresh_log_ = std::make_shared<UndoLog>(*memory_, rows, order_.snapshots);
     }
@@ -113,8 +113,8 @@ class TableImage : public PartitionImage {
     return memory_->rows();
   }
 
-  std::shared_ptr<UndoLog> fresh_log_;  // that was prepared
-  std::shared_ptr<UndoLog> undo_;  // as the table has it while the image is open; null: not taken
+  std::shared_ptr<UndoLog> fresh_log_;  // prepared, not yet used
+  std::shared_ptr<UndoLog> undo_;       // the table's log while the image is open; null: not taken
   // Of the image before, whose memory is given back without the lock.
   std::shared_ptr<UndoLog> replaced_;
 };
@@ -174,7 +174,7 @@ class GrowingImage : public TableImage {
               .evicted = counts_.table->evicted(),
               .dropped = counts_.table->dropped()};
     NameSlots(table.optimizer(), table_);
-    const uint64_t rows = table.counts().rows;  // those that have expired, too
+    const uint64_t rows = table.counts().rows;  // with expired ones
     rows_ = rows;
     const auto since = table.changes().SinceImage(order_.base);
     if (since.has_value() && FewChanged(since->changed, rows)) {
@@ -186,8 +186,8 @@ class GrowingImage : public TableImage {
     table.changes().Mark(order_.own, order_.base, table_.now, counts_.updates, rows);
   }
 
-  // After 2^31 batches a row that was never touched again looks as if it had been. The next
-  // checkpoint has all rows then.
+  // After 2^31 batches the touch of a row seems recent again: the counts no longer match. The next
+  // checkpoint then has all rows.
   absl::Status Forget(uint64_t written) const {
     MutexLock lock(partition_.mu_);
     partition_.contents_.table->changes().Forget();
@@ -195,15 +195,15 @@ class GrowingImage : public TableImage {
                                            " rows have changed, and ", rows_, " were counted"));
   }
 
-  uint64_t rows_ = 0;  // that are written
+  uint64_t rows_ = 0;  // rows to write
   std::vector<uint64_t> removed_;
   const RowRecords* records_ = nullptr;
   TableMetadata table_;
   std::vector<uint32_t> candidates_;
 };
 
-// Values and slots are tensors of their own, for each of which the image goes through the rows; but
-// the rows that changed alone are records, as of a growing table.
+// Values and slots are separate tensors: the image goes through the rows once for each. Changed
+// rows alone are written as records, like a growing table's.
 class FixedImage : public TableImage {
  public:
   FixedImage(const TablePartition& partition, const ImageOrder& order)
@@ -302,7 +302,7 @@ class FixedImage : public TableImage {
   ChangedRows::Bits fresh_;
   std::vector<uint64_t> changed_;  // a bit a row
   std::optional<TableMetadata::Since> since_;
-  uint64_t rows_ = 0;  // that have changed
+  uint64_t rows_ = 0;  // changed rows
 };
 
 std::unique_ptr<PartitionImage> TablePartition::NewImage(bool /*copied*/,

@@ -129,8 +129,7 @@ TablePartition::~TablePartition() {
   if (round_rows_ != nullptr) round_rows_->Subtract(counted_);
 }
 
-// Rows are in the sum, merged with others or alone, and if need be decoded before. All of them are
-// before the round once it is applied.
+// Up to three copies of each row: in the sum, merged or alone; decoded; and before the round.
 uint64_t TablePartition::RoundBytesOf(const PartitionUpdate& update) const {
   if (rounds_ == nullptr || update.none()) return 0;
   const uint64_t elements = update.gradient.elements();
@@ -275,7 +274,7 @@ void TablePartition::AwaitRoom(const Fn& has_room) {
   if (has_room()) return;
   std::unique_lock<std::mutex> held(mu_.native(), std::adopt_lock);
   const bool room = room_.wait_for(held, std::chrono::milliseconds(push_wait_ms_), has_room);
-  held.release();  // the caller unlocks it
+  held.release();  // the caller holds and unlocks mu_
   if (!room) store().undo()->EndFull();
 }
 

@@ -1,6 +1,5 @@
-// A partition of a table, with its ledger, under one lock. Of a fixed table it has the rows of a
-// range of ids (store/fixed_table.h), of a growing one those of the ids that a hash gives to its
-// shard (store/growing_table.h). Thread-safe.
+// A partition of a table, with its ledger, under one lock: a range of a fixed table's rows
+// (store/fixed_table.h), or a shard of a growing table (store/growing_table.h). Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -31,19 +30,19 @@ absl::StatusOr<std::unique_ptr<GrowingTable>> MakeTableOfShard(const VariableSpe
                                                                uint64_t seed,
                                                                uint64_t round_batches = 1);
 
-// Whether a variable is a fixed table whose rows may be named: with `own`, its optimizer, others
-// are left alone, or it is not trained.
+// Whether a variable is a fixed table whose rows may be named: its optimizer `own` leaves other
+// rows alone, or the variable is not trained.
 bool KeepsFixedRows(const VariableSpec& variable, const Optimizer& own);
 
-// The bytes that the table of one shard takes before it has rows.
+// The bytes of a shard's table without rows.
 uint64_t EmptyTableBytes(const VariableSpec& variable);
 
-// A partition of a table begins with these, and with a table of one of the kinds.
+// The contents that a table's partition begins with: either `table` or `fixed` is set.
 struct TableContents {
   std::unique_ptr<GrowingTable> table;
   std::unique_ptr<FixedTable> fixed;
   PartitionLedger ledger;
-  uint64_t steps = 0;  // as of dense partitions
+  uint64_t steps = 0;  // see PartitionContents
   uint64_t updates = 0;
   bool healthy = true;
 };
@@ -93,21 +92,21 @@ class TablePartition : public Partition {
   // A push of a partition that forms rounds.
   Outcome PushLane(const PlanBatch& batch, bool rejected, const PartitionUpdate& update,
                    const PushFence& fence);
-  // Counts what rows take in the sum and before it, and what those of the sum will take there.
+  // Updates the count of rows in the sum and before the round, with the room needed before it.
   void CountRound() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Enters and applies the round that is whole.
+  // Enters and applies the whole round.
   void ApplyRound() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Whether values of a state are those before the newest round (PartitionRounds::IsBefore).
+  // Whether the state's values are those before the newest round (PartitionRounds::IsBefore).
   absl::StatusOr<bool> IsBefore(AtState state) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool keeps_before() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     return before_.has_value() && before_->kept();
   }
-  // Whether an image that is open has room for what the rows of an update are now; of the round
-  // that the update completes, if it does.
+  // Whether the open image has room for the old rows of an update, or of the round that the update
+  // completes.
   bool HasRoomFor(const PartitionUpdate& update) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool HasRoomForRound(const PlanBatch& batch, const PartitionUpdate& update) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Waits until has_room(), or ends the image. Gives up the lock meanwhile.
+  // Waits until has_room(), or ends the image. Releases the lock while waiting.
   template <class Fn>
   void AwaitRoom(const Fn& has_room) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // A step of the optimizer, of which an update may be none.
@@ -124,13 +123,13 @@ class TablePartition : public Partition {
 
   mutable Mutex mu_;
   TableContents contents_ ABSL_GUARDED_BY(mu_);
-  const std::unique_ptr<PartitionRounds> rounds_;  // guarded by mu_; null: it forms none
+  const std::unique_ptr<PartitionRounds> rounds_;  // guarded by mu_; null: no rounds
   std::optional<RowsBefore> before_ ABSL_GUARDED_BY(mu_);
-  const std::shared_ptr<MemoryShare> round_rows_;  // thread-safe itself; null: nobody counts
-  uint64_t counted_ ABSL_GUARDED_BY(mu_) = 0;      // bytes in that
+  const std::shared_ptr<MemoryShare> round_rows_;  // thread-safe itself; null: not counted
+  uint64_t counted_ ABSL_GUARDED_BY(mu_) = 0;      // bytes in round_rows_
   uint64_t pushed_ ABSL_GUARDED_BY(mu_) = 0;       // rows
   HotIds hot_ ABSL_GUARDED_BY(mu_);
-  mutable int64_t push_wait_ms_ ABSL_GUARDED_BY(mu_) = 0;  // of the image that is open
+  mutable int64_t push_wait_ms_ ABSL_GUARDED_BY(mu_) = 0;  // for the open image
   mutable std::condition_variable room_;  // the image has more, or is over; used with mu_
 };
 

@@ -11,15 +11,15 @@
 namespace paracord {
 namespace {
 
-// An entry has the address of the next one of its list, the row, and the row's record.
+// An entry: the address of the next entry in its list, the row's number, the row's record.
 constexpr uint64_t kRowAt = sizeof(char*);
 constexpr uint64_t kRecordAt = kRowAt + sizeof(uint32_t);
 
 constexpr uint64_t kPage = 4096;
 constexpr uint64_t kSegmentBytesMax = uint64_t{256} << 10;
-constexpr uint64_t kSegmentsOfShare = 256;  // that a share has room for, where it is small
+constexpr uint64_t kSegmentsOfShare = 256;  // segments in a small share
 constexpr uint64_t kSegmentsOfTable = 64;
-constexpr uint64_t kAheadBytes = uint64_t{16} << 20;  // that lie ready for writers
+constexpr uint64_t kAheadBytes = uint64_t{16} << 20;  // mapped ahead for writers
 // Only while less than this part of the share is held.
 constexpr uint64_t kAheadShare = 4;
 
@@ -31,7 +31,7 @@ uint64_t SegmentBytes(uint64_t entry_bytes, uint64_t rows, const MemoryShare* sh
   return RoundUp(std::max(bytes, entry_bytes), kPage);
 }
 
-// ThreadSanitizer knows no fences, and needs none: it is kept from seeing the copy that they order.
+// ThreadSanitizer does not know fences; it does not see the copy that they order, either.
 inline void MemoryFence([[maybe_unused]] std::memory_order order) {
 #if !defined(__SANITIZE_THREAD__)
   std::atomic_thread_fence(order);
@@ -40,15 +40,15 @@ inline void MemoryFence([[maybe_unused]] std::memory_order order) {
 
 using Word [[gnu::may_alias]] = uint32_t;
 
-// Copies words that other threads may be writing. By the letter of the standard that is a race; the
-// copy is right nevertheless once the old records are put over it:
+// Copies words that other threads may be writing: a race by the letter of the standard. The copy is
+// right nevertheless once the old records are put over it:
 //   a writer  publishes the old record (a release), fence (release), writes the row;
 //   a reader  copies the row, fence (acquire), reads the list of old records (acquire).
-// If the copy has one new byte of a row, the reader's fence is behind the writer's, and the list
-// has the row's old record, which replaces all of it. If the copy has none, it is the old record,
-// and an old record put over it changes nothing. The same holds for a log that ends: what ended it
-// is stored before the writer's fence. A volatile word is read once, and no call of memcpy is made
-// of the loop, which ThreadSanitizer would watch.
+// If the copy has a new byte of a row, the reader's fence comes after the writer's, and the list
+// has the row's old record, which replaces the whole row. If the copy has no new byte, it equals
+// the old record, and an old record put over it changes nothing. A log that ends is ordered alike:
+// its ending is stored before the writer's fence. Volatile words are read once each, and keep the
+// compiler from calling memcpy, which ThreadSanitizer would watch.
 [[gnu::noinline, gnu::no_sanitize("thread")]] void CopyWhileWritten(const float* from,
                                                                     uint64_t words, float* to) {
   const volatile Word* const in = reinterpret_cast<const volatile Word*>(from);
@@ -98,7 +98,7 @@ char* UndoLog::Map() const {
 }
 
 UndoLog::Segment* UndoLog::AddSegment(char* memory) {
-  if (memory == nullptr) return nullptr;  // what is reserved stays so until the log ends
+  if (memory == nullptr) return nullptr;  // the reserved bytes stay reserved until the log ends
   segments_.push_back(std::make_unique<Segment>());
   segments_.back()->memory = memory;
   return segments_.back().get();
@@ -213,7 +213,7 @@ absl::Status UndoLog::Read(uint64_t group, uint64_t first, uint64_t count,
 bool UndoLog::MakeAhead() {
   {
     MutexLock lock(mu_);
-    // No more than the rows that are left could fill, and little of what others lack.
+    // At most what the remaining rows could fill, and little while others lack memory.
     const uint64_t unread = rows_max_ - std::min(rows_max_, first_unread());
     const uint64_t most = std::min(kAheadBytes, unread * entry_bytes_ / 8);
     if ((free_.size() + 1) * segment_bytes_ > most) return false;

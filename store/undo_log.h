@@ -1,12 +1,11 @@
-// The old records of the rows that change while an image of a table is read. The image's thread
-// copies the rows from the table's memory without a lock, group by group, and then puts the old
-// records over the copy, so that the image has every row as it was when the image began.
+// The old records of rows that change while an image of a table is read. The image's thread copies
+// rows from the table's memory without a lock, group by group, and then puts the old records over
+// the copy, so that the image has every row as of its begin.
 //
-// Writers call BeforeWrite before they change a row. They hold the partition's lock, or work on
-// other threads for who holds it, each on rows of its own. One thread reads the image. The memory
-// of old records is reserved in a share before it is taken. Bands of groups that have been read
-// give their memory back for others. Where no more memory is to be had the image ends, and writers
-// go on.
+// Writers call BeforeWrite before they change a row, under the partition's lock or on behalf of its
+// holder, each on its own rows. One thread reads the image. Memory of old records is reserved in a
+// share before it is taken, and bands of groups that have been read are recycled. Without more
+// memory the image ends, and writers go on.
 #pragma once
 
 #include <array>
@@ -25,8 +24,8 @@ namespace paracord {
 
 class UndoLog {
  public:
-  // Makes a log for an image of at most `rows_max` rows of `memory`, which outlives it. `share`
-  // counts what the log takes; null: nobody counts. Slow: not to be called under a lock.
+  // Makes a log for an image of at most `rows_max` rows of `memory`, which must outlive the log.
+  // `share` counts the log's memory; null: not counted. Slow: not to be called under a lock.
   UndoLog(const RowMemory& memory, uint64_t rows_max, MemoryShare* share);
   ~UndoLog();
   UndoLog(const UndoLog&) = delete;
@@ -38,19 +37,19 @@ class UndoLog {
 
   // ---- For writers.
 
-  // The first row that the image has not read. A writer asks this once for many rows: an answer
-  // that has become old costs entries that nobody needs, and no more.
+  // The first row not read yet. A writer asks once for many rows: a stale answer costs only
+  // needless entries.
   uint64_t first_unread() const { return first_unread_.load(std::memory_order_acquire); }
-  // Preserves the record of a row if the image needs it. The caller may change the row then.
+  // Preserves the row's record if the image needs it. Then the caller may change the row.
   void BeforeWrite(uint32_t row, uint64_t first_unread) {
     if (row >= first_unread && row < rows_) Preserve(row);
   }
   // Whether BeforeWrite would preserve the row.
   bool Needs(uint32_t row) const;
-  // Whether there is memory for so many records more, wherever they lie.
+  // Whether there is memory for `rows` more records, wherever they lie.
   bool HasRoomFor(uint64_t rows);
-  // The image ends because another has taken its place, or because no memory is left for records.
-  // Under the partition's lock.
+  // Ends the image: another has replaced it, or memory for records has run out. Under the
+  // partition's lock.
   void EndReplaced() { End(kReplaced); }
   void EndFull() { End(kFull); }
 
@@ -66,11 +65,10 @@ class UndoLog {
   absl::Status Read(uint64_t group, std::vector<float>& words) const {
     return Read(group, 0, memory_.row_floats(), words);
   }
-  // Says that a group will not be read again: pass them in order. Returns true if Recycle would get
-  // memory back.
+  // Marks a group as read; called in order. Returns true if Recycle would free memory.
   bool Pass(uint64_t group);
-  // Lets the old records of bands that are passed make room for others. Under the partition's lock,
-  // so that no writer is at work that has seen an older first_unread.
+  // Reuses the old records of the bands marked as read. Under the partition's lock, so that no
+  // writer still uses an older first_unread.
   void Recycle();
 
  private:
@@ -83,7 +81,7 @@ class UndoLog {
     char* memory = nullptr;
     std::atomic<uint32_t> used{0};
   };
-  // Some groups side by side, whose records lie in segments of their own.
+  // Neighbouring groups, whose records share segments.
   struct Band {
     std::atomic<Segment*> filling{nullptr};
     std::vector<Segment*> segments{};  // guarded by the log's mu_
@@ -96,8 +94,8 @@ class UndoLog {
   Segment* TakeSegment() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   Segment* AddSegment(char* memory) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   char* Map() const;
-  // Makes a segment that writers find ready, so that they need not wait for the system's pages.
-  // Returns false if enough are ready.
+  // Maps a segment ahead, so that writers need not wait for page faults. Returns false if enough
+  // are ready.
   bool MakeAhead();
   bool Reserve(uint64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
@@ -105,12 +103,12 @@ class UndoLog {
   const uint64_t rows_max_;
   const uint32_t shift_;  // a group has 1 << shift_ rows
   const uint64_t entry_bytes_, segment_bytes_;
-  const uint64_t entries_;  // of a segment
+  const uint64_t entries_;  // per segment
   const uint64_t groups_of_band_;
   MemoryShare* const share_;
   uint64_t rows_ = 0;  // set by Begin, before other threads know the log
-  const std::unique_ptr<std::atomic<uint64_t>[]> preserved_;  // a bit a row
-  const std::unique_ptr<std::atomic<char*>[]> lists_;         // of a group's entries
+  const std::unique_ptr<std::atomic<uint64_t>[]> preserved_;  // one bit a row
+  const std::unique_ptr<std::atomic<char*>[]> lists_;         // the entries of each group
   std::array<Band, kBands> bands_;
   std::atomic<uint64_t> first_unread_{0};
   std::atomic<Ending> ending_{kOpen};

@@ -1,7 +1,7 @@
-// The kernels of optimizer.h. Memory-bound when vectorised, which needs two things: no check of
-// errno behind sqrt (a flag of this file, see CMakeLists.txt), and the promise that `in` and `out`
-// overlap only element by element, so that equal pointers do not stop the vectoriser. Compiled once
-// for each width of vectors; all of them give the same bits.
+// The kernels of optimizer.h. Vectorised kernels are memory-bound. The vectoriser needs sqrt
+// without errno (a flag for this file, see CMakeLists.txt) and the promise that `in` and `out`
+// overlap only element by element. Compiled once for each vector width; all widths give the same
+// bits.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -18,17 +18,18 @@
 namespace paracord {
 namespace {
 
-// All ones in the exponent: infinite or not a number. Collected by OR, which needs no branch.
+// Whether the exponent is all ones: infinite or NaN. Callers collect results by OR, without
+// branches.
 PARACORD_KERNEL uint32_t NotFinite(float x) {
   return (std::bit_cast<uint32_t>(x) & 0x7f800000u) == 0x7f800000u ? 1u : 0u;
 }
 
-// A push was looked through before, but a worker on this host can still write where it lies: a
-// number that is none changes nothing then.
+// The push was checked, but a worker on this host can still write to its memory: a number that is
+// not finite changes nothing.
 PARACORD_KERNEL float Usable(float gradient) { return NotFinite(gradient) != 0 ? 0 : gradient; }
 
-// Does what Keras does to every gradient and value, and then applies the rule: it makes the new
-// value from the gradient, the value and the first kSlots of its slots, which it changes.
+// Clips and decays like Keras does for every optimizer, then applies the rule, which returns the
+// new value from gradient, value and the first kSlots slots, and updates these slots.
 template <size_t kSlots, class Rule>
 PARACORD_KERNEL bool ForEach(const UpdateScalars& scalars, const UpdateArrays& arrays,
                              const Rule rule) {
@@ -195,7 +196,7 @@ PARACORD_KERNEL bool UpdateAdamax(const Optimizer& optimizer, const UpdateScalar
                     });
 }
 
-// m and v as Adam's; the step looks ahead: it takes m at the next step's rate and g at this one's.
+// m and v as in Adam; the step looks ahead: m with the next step's rate, g with this step's.
 PARACORD_KERNEL bool UpdateNadam(const Optimizer& optimizer, const UpdateScalars& scalars,
                                  const UpdateArrays& arrays) {
   const float rate = scalars.rate;
@@ -227,8 +228,8 @@ PARACORD_KERNEL bool UpdateLion(const Optimizer& optimizer, const UpdateScalars&
   });
 }
 
-// x to a power that is not negative. Other than a root through double, so that libraries whose last
-// bits of powf differ agree.
+// x to the power of a nonnegative number. Except for roots in double, because the last bits of powf
+// differ between libraries.
 template <bool kRoot>
 PARACORD_KERNEL float Power(float x, float power) {
   if constexpr (kRoot) return std::sqrt(x);
@@ -331,8 +332,8 @@ PARACORD_KERNEL bool UpdateAll(const Optimizer& optimizer, const UpdateScalars& 
   return finite;
 }
 
-// The mean of the squares of a gradient after clipping. Sums of eight kinds are added at the end,
-// so that it has the same bits whatever the width of vectors.
+// The mean square of a gradient after clipping. Eight partial sums give the same bits at every
+// vector width.
 float MeanSquare(std::span<const float> gradient, float clip) {
   std::array<float, 8> sums{};
   for (size_t i = 0; i < gradient.size(); ++i) {
@@ -344,7 +345,7 @@ float MeanSquare(std::span<const float> gradient, float clip) {
   return sum / static_cast<float>(gradient.size());
 }
 
-// Rows of so many elements, one after another, by one rule.
+// Updates rows of `elements` elements each by one rule.
 template <size_t kSlots, class Rule>
 PARACORD_KERNEL bool ForRows(const RowList& list, const size_t elements, const Rule rule) {
   bool finite = true;

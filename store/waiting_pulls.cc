@@ -9,7 +9,7 @@
 namespace paracord {
 namespace {
 
-// What is kept of the call that a pull answers, about.
+// The approximate memory of a call that waits for its pull's answer.
 constexpr uint64_t kCallBytes = 1024;
 
 absl::Status Overtaken() {
@@ -43,18 +43,17 @@ struct WaitingPulls::Pull {
   const Content& content;
   const uint64_t state;
   const PushFence fence;
-  PendingPull pull;  // of whoever has removed it, but for its wants
+  PendingPull pull;  // owned by the thread that removes the pull, except wants()
   const Reply reply;
   int64_t until_ms = 0;
   MemoryReservation memory;
 };
 
-// What partitions lack, looked up once for all pulls that want it.
+// Caches what partitions lack, for all pulls of a state.
 class WaitingPulls::Gates {
  public:
-  // What the first partition that is wanted and lacks lanes lacks, and whether any waits for norms;
-  // nothing: all have the state. OUT_OF_RANGE: one is past the state, so there is nothing to wait
-  // for.
+  // The missing lanes of the first wanted partition that lacks lanes, and whether any partition
+  // waits for norms; empty: all have the state. OUT_OF_RANGE: a partition is past the state.
   Lack Missing(const Pull& pull) {
     const uint64_t state = pull.state;
     Partition::Lack all;
@@ -93,11 +92,11 @@ DecodedReply WaitingPulls::AnswerWithout(Pull& pull, Partition::Lack lack) {
 WaitingPulls::WaitingPulls(EventLoop& loop, std::shared_ptr<MemoryShare> memory)
     : loop_(loop), memory_(std::move(memory)) {}
 
-// Of a pull that has waited.
+// Answers a pull that has waited.
 void WaitingPulls::Answer(Pull& pull, const Lack& lack) {
   if (pull.fence.over()) return pull.reply(Overtaken());
   if (!lack.ok()) return pull.reply(lack.status());
-  // Where there is no room for copies of rows it comes again, and waits for that elsewhere.
+  // Without room for copies of rows, the worker asks again; the next exchange waits for room.
   if (lack->any() || !pull.pull.Resume()) return pull.reply(AnswerWithout(pull, *lack));
   pull.reply(pull.Answer());
 }
@@ -129,7 +128,7 @@ WaitingPulls::Ticket WaitingPulls::Wait(const Content& content, const WantedStat
     }
     return {};
   }
-  // A push that came before the pull was among those that wait has not seen it.
+  // A push just before the pull was added did not see it, so look again.
   if (!fence.over() && Waits(*pull, lack = Gates().Missing(*pull))) return *ticket;
   if (Remove({ticket->state, ticket->id}) != nullptr) Answer(*pull, lack);
   return {};
@@ -169,8 +168,8 @@ WaitingPulls::PullPtr WaitingPulls::Remove(const Key& key) {
   return pull;
 }
 
-// The partition's lock has ordered this push and the look of a pull at its ledger: a pull that has
-// not seen the push was counted in size_ before.
+// The partition's lock orders this push and a pull's look at the ledger: a pull that did not see
+// the push was counted in size_ before.
 void WaitingPulls::Entered(const Content& content, const PlanBatch& batch) {
   const States states = StatesAfter(content.plan, batch);
   AnswerThose(content, states.first, states.last);

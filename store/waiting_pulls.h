@@ -1,12 +1,11 @@
-// Pulls that wait for a state (store/round_gate.h): the push of their step has been entered, and
-// values are read once every partition that is wanted has the state. The thread whose push brings
-// them there answers them, and the loop those whose time is over. No thread blocks, and no lock is
-// held while one of them is answered. Owned by the ParameterServer, which shares it with stores;
-// thread-safe.
+// Pulls that wait for a state (store/round_gate.h): the push of the step has been entered, and the
+// values are read once every wanted partition has the state. The thread whose push completes the
+// state answers its pulls; the loop answers pulls that time out. No thread blocks, and no lock is
+// held during an answer. Owned by the ParameterServer, which shares it with stores; thread-safe.
 //
-// Invariants: each pull is answered once, or dropped when its caller goes away. None waits longer
-// than kWaitMsMax. A pull that is asked for again does not end the one before it: two lives of a
-// task would answer each other for ever.
+// Invariants: each pull is answered once, or dropped when its caller goes away. No pull waits
+// longer than kWaitMsMax. A repeated pull does not end the earlier one: two processes with the same
+// task name would end each other's pulls for ever.
 #pragma once
 
 #include <atomic>
@@ -37,37 +36,37 @@ class WaitingPulls : public SharedGate<WaitingPulls> {
 
   using Reply = std::function<void(absl::StatusOr<DecodedReply>)>;
   using WaitsFn = std::function<void()>;
-  // Names a pull that waits.
+  // Names a waiting pull.
   struct Ticket {
     uint64_t state = 0;
-    uint64_t id = 0;  // 0: it does not wait, because it has been answered
+    uint64_t id = 0;  // 0: the pull was answered and does not wait
     bool waits() const { return id != 0; }
   };
 
-  // What waits counts in `memory`. The loop has to live until Close.
+  // Waiting pulls count in `memory`. The loop has to live until Close.
   WaitingPulls(EventLoop& loop, std::shared_ptr<MemoryShare> memory);
 
-  // Answers the pull, now if its state has come, or later. `content` has to live until this has
-  // returned and the pull is answered. `waits` is called before it waits. RESOURCE_EXHAUSTED: too
-  // many wait, or they take too much; one whose push has been entered is answered without values
-  // then, so that its outcome is not lost. ABORTED: the generation of `fence` is over.
-  // OUT_OF_RANGE, in synchronous training: a partition no longer has the state.
+  // Answers the pull, now if its state is there, or later. `content` must live until the answer and
+  // the return of this function. `waits` is called before the pull waits. RESOURCE_EXHAUSTED: too
+  // many pulls wait, or they take too much memory; a pull whose push was entered then gets an
+  // answer without values, so that the push's outcome is not lost. ABORTED: the generation of
+  // `fence` is over. OUT_OF_RANGE, in synchronous training: a partition no longer has the state.
   Ticket Wait(const Content& content, const WantedState& wanted, const PushFence& fence,
               PendingPull pull, const Reply& reply, const WaitsFn& waits = {});
-  // A batch has been entered in all partitions of `content`, in synchronous training with all of
-  // its round: answers the pulls that waited for it.
+  // All partitions of `content` have entered a batch (in synchronous training, its whole round):
+  // answers the pulls that waited for it.
   void Entered(const Content& content, const PlanBatch& batch);
-  // A round has been applied, which makes this state.
+  // A round has been applied, which completes `state`.
   void Reached(const Content& content, uint64_t state) { AnswerThose(content, state, state); }
-  // The caller of a pull has gone away.
+  // Drops a pull whose caller has gone away.
   void Drop(const Ticket& ticket);
 
   size_t size() const { return size_.load(std::memory_order_relaxed); }
   // Answers all with `why`. Without a lock of the caller's.
   void EndAll(const absl::Status& why);
-  // Answers those whose generation is over with `why`. Without a lock of the caller's.
+  // Answers pulls of earlier generations with `why`. The caller must hold no lock.
   void EndOvertaken(const absl::Status& why);
-  // Pulls that come from now on are refused with `why`, too.
+  // Also refuses all later pulls with `why`.
   void Close(const absl::Status& why);
 
  private:
@@ -80,27 +79,27 @@ class WaitingPulls : public SharedGate<WaitingPulls> {
   absl::StatusOr<Ticket> Add(uint64_t state, const PullPtr& pull);
   // Takes the pull out: null if somebody else has.
   PullPtr Remove(const Key& key);
-  // What keeps a pull waiting (Gates).
+  // The reason why a pull waits (Gates).
   using Lack = absl::StatusOr<Partition::Lack>;
-  // False where workers have to carry norms, which they are told by an answer without values.
+  // False if workers have to carry norms: an answer without values tells them.
   static bool Waits(const Pull& pull, const Lack& lack);
   static DecodedReply AnswerWithout(Pull& pull, Partition::Lack lack);
   static void Answer(Pull& pull, const Lack& lack);
-  // Looks at the pulls for states from `first` to `last`, and answers those that need not wait.
+  // Answers the pulls for states from `first` to `last` that need not wait.
   void AnswerThose(const Content& content, uint64_t first, uint64_t last);
-  // Answers those whose time is over. On the loop.
+  // Answers pulls that time out. On the loop.
   void AnswerOverdue();
 
   EventLoop& loop_;
   const std::shared_ptr<MemoryShare> memory_;  // thread-safe itself
-  std::atomic<size_t> size_{0};                // of pulls_, for who has no lock
+  std::atomic<size_t> size_{0};                // size of pulls_, readable without the lock
   EventLoop::TimerId timer_ = 0;               // on the loop alone
 
   Mutex mu_;
   std::map<Key, PullPtr> pulls_ ABSL_GUARDED_BY(mu_);
   uint64_t last_id_ ABSL_GUARDED_BY(mu_) = 0;
-  int64_t next_ms_ ABSL_GUARDED_BY(mu_) = INT64_MAX;  // no pull's time is over before
-  absl::Status closed_ ABSL_GUARDED_BY(mu_);          // why, if it is
+  int64_t next_ms_ ABSL_GUARDED_BY(mu_) = INT64_MAX;  // no pull times out before
+  absl::Status closed_ ABSL_GUARDED_BY(mu_);          // not OK: why it is closed
 };
 
 }  // namespace paracord
