@@ -25,7 +25,7 @@
 namespace paracord {
 namespace {
 
-// Values that nobody reads, without memory of their own.
+// Returns `bytes` bytes of zeros that share one small buffer.
 absl::Cord BlankBytes(uint64_t bytes) {
   static const std::string blank(kPieceBytes, '\0');
   absl::Cord all;
@@ -66,11 +66,11 @@ uint64_t EncodedBytes(const Job& job, Encoding encoding, uint64_t elements) {
   return TopKCount(elements, job.compression.ratio) * kTopKEntryBytes;
 }
 
-// The request of a worker to one ps, as it is built up.
+// A worker's request to one ps, under construction.
 class Request {
  public:
   Request(const Job& job, const TableRows& rows) : job_(job), rows_(rows) {
-    // As long as those of a worker of a running job.
+    // As long as the identifiers in a running job.
     const std::string id(16, 'x');
     header_.mutable_fence()->set_run_id(id);
     header_.mutable_fence()->set_boot_id(id);
@@ -104,7 +104,7 @@ class Request {
     if (push.bytes() != 0) pieces_.push_back({partition.id(), 0, BlankBytes(push.bytes())});
   }
 
-  // Reads it as the ps does.
+  // Decodes and measures the request like the ps.
   void Measure(PsNeed& need) {
     absl::Cord bytes;
     for (absl::Cord& part : EncodeExchange(header_, std::move(pieces_))) bytes.Append(part);
@@ -124,7 +124,7 @@ class Request {
   std::vector<PieceView> pieces_;
 };
 
-// The largest of what the ps have.
+// The largest value among the ps.
 template <class Of>
 uint64_t Most(const BatchNeeds& needs, Of of) {
   uint64_t most = 0;
@@ -139,7 +139,7 @@ MemoryBudget BudgetOf(const Holders& holders, uint64_t memory_limit) {
   return MemoryBudget(NodeMemoryPart(memory_limit), {}, kNodeMemoryParts);
 }
 
-// What a ps may take with so much memory, which it divides as it will when it runs.
+// The largest request and rows that a ps accepts with this limit, divided like in a running ps.
 struct Shares {
   uint64_t request = 0, rows = 0;
 };

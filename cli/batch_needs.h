@@ -1,5 +1,5 @@
-// What the rows of a batch ask of each ps, by the same sums by which a ps refuses what it cannot
-// take, before any daemon runs. Pure.
+// Predicts, before any daemon runs, what the rows of a batch cost each ps, with the sums by which a
+// ps refuses a request that is too large. Pure.
 #pragma once
 
 #include <cstdint>
@@ -25,22 +25,22 @@ struct TableNeed {
   uint64_t ps_ids = 0, ps_bytes = 0;
 };
 
-// What one ps holds, and what the exchange of a batch asks of it.
+// The contents of one ps, and the cost of exchanging a batch with it.
 struct PsNeed {
   uint64_t variables = 0, pushed = 0;     // bytes (NeedOf in store/loader.h)
   uint64_t rounds = 0;                    // the same
   bool round_rows = false;                // the same
-  uint64_t header_bytes = 0, pieces = 0;  // of the request
+  uint64_t header_bytes = 0, pieces = 0;  // bytes and pieces of the request
   uint64_t request_bytes = 0, ids = 0;    // the whole request, and the ids in it
-  uint64_t row_bytes = 0;                 // of the rows that it answers with
-  absl::Status limit;                     // of a request that is beyond a limit of its form
+  uint64_t row_bytes = 0;                 // rows in the reply
+  absl::Status limit;                     // why a limit on the form of requests refuses this one
   uint64_t answering_bytes() const { return request_bytes + ids * sizeof(uint64_t); }
 };
 
 // The processes that hold a job's variables.
 struct Holders {
   uint32_t count = 1;
-  bool nodes = false;  // workers, whose ps have a part of --memory-limit each (config/nodes.h)
+  bool nodes = false;  // workers, whose ps get a part of --memory-limit (config/nodes.h)
 
   const char* name() const { return nodes ? "worker" : "ps"; }
 };
@@ -52,22 +52,22 @@ struct BatchNeeds {
   std::vector<PsNeed> ps;
 };
 
-// Measures the exchange that pushes a batch with these rows, and pulls the same rows for the next
-// one. Without `rows` nothing is pushed, and ps are asked for their variables alone. An error says
-// why the variables cannot be partitioned or placed.
+// Measures the exchange that pushes a batch with these rows and pulls the same rows for the next
+// batch. Without `rows` nothing is pushed, and each ps only holds its variables. An error says why
+// the variables cannot be partitioned or placed.
 absl::StatusOr<BatchNeeds> MeasureBatch(const Job& job, std::span<const VariableSpec> variables,
                                         const Optimizer& optimizer, const Holders& holders,
                                         const TableRows* rows);
 
-// The rows of a batch that reads so many of each table, by variable: the most that there can be.
+// The most rows that a batch can have that reads `rows[v]` rows of each table v.
 TableRows MostRows(std::span<const VariableSpec> variables, std::span<const uint64_t> rows);
 
-// INVALID_ARGUMENT names the first holder that cannot take the batch if its process has this
-// --memory-limit, the limit, and the keys that help.
+// INVALID_ARGUMENT names the first holder that cannot take the batch with this --memory-limit a
+// process, the limit, and the keys that help.
 absl::Status CheckNeeds(const BatchNeeds& needs, uint64_t memory_limit);
 
-// A line for each table, and one with what a ps is asked beside each limit. Without a
-// `memory_limit` the last line says which is enough. None without tables.
+// A line for each table, and one that compares the needs of a ps with each limit. Without a
+// `memory_limit` the last line names one that is enough. None without tables.
 std::vector<std::string> NeedLines(const BatchNeeds& needs, std::optional<uint64_t> memory_limit);
 
 }  // namespace paracord

@@ -28,7 +28,7 @@ struct CheckpointFlags {
 
 struct Seen {
   CheckpointName name;
-  std::optional<Manifest> manifest;  // none: it cannot be read
+  std::optional<Manifest> manifest;  // none: unreadable
   uint64_t bytes = 0;
   std::vector<std::string> damage;
 };
@@ -81,7 +81,7 @@ void PrintLine(const Seen& seen, std::ostream& out) {
   out << "\n";
 }
 
-// `ls` lists all checkpoints, `verify` what is wrong with them. Returns the exit code.
+// `ls` lists all checkpoints; `verify` reports their damage. Returns the exit code.
 int Show(const CheckpointFlags& own, std::ostream& out, std::ostream& err) {
   const auto fail = [&](const std::string& why, ExitCode code) {
     return Fail("checkpoint " + own.what, why, code, err);

@@ -51,8 +51,7 @@ absl::StatusOr<ChosenCheckpoint> ReadCheckpoint(Files& files, const std::string&
   return chosen;
 }
 
-// Moves the checkpoint that a finished job's restore_best has chosen to the front, if it still
-// exists.
+// Moves the checkpoint that a finished job's restore_best chose to the front, if it still exists.
 void PutBestFirst(Files& files, const std::string& checkpoints, std::vector<CheckpointName>& names,
                   std::ostream& notes) {
   if (names.empty()) return;

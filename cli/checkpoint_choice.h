@@ -1,4 +1,4 @@
-// Chooses the checkpoint of a job's directory that a command works on, and reads its variables.
+// Chooses the checkpoint that a command works on from a job's directory, and reads its variables.
 // Blocking, in main's thread; changes nothing.
 #pragma once
 
@@ -16,33 +16,31 @@
 
 namespace paracord {
 
-// How often a command lists the checkpoints: a job that goes on may replace them by newer ones
-// before they are read.
+// How often a command lists the checkpoints: a running job may replace them before they are read.
 inline constexpr int kLooksMax = 10;
 
 struct ChosenCheckpoint {
   std::string directory;
   Manifest manifest;
   std::vector<std::vector<float>> values;  // whole, in the order of manifest.variables
-  VariableIds ids;                         // of growing tables
+  VariableIds ids;                         // for growing tables
 };
 
-// Returns the checkpoint of `step`. Without a step it is the one that the job's restore_best has
-// chosen, which `notes` says, or else the newest healthy one. A damaged checkpoint is refused by
-// name in `notes`, and the one before it is taken, which `notes` says, too, as it does where the
-// last one of a job that is done has been lost. NOT_FOUND: none is
-// left; INVALID_ARGUMENT: there is no such directory. `dir` is absolute.
+// Returns the checkpoint of `step`; without a step the choice of the job's restore_best, or else
+// the newest healthy one. `notes` names a choice of restore_best, each damaged checkpoint that was
+// skipped for an earlier one, and the loss of a finished job's last checkpoint. NOT_FOUND: no
+// checkpoint is left; INVALID_ARGUMENT: the directory does not exist. `dir` is absolute.
 absl::StatusOr<ChosenCheckpoint> ChooseCheckpoint(Files& files, const std::string& dir,
                                                   std::optional<int64_t> step, std::ostream& notes);
 
 inline constexpr char kLastIsLost[] =
     "the job is done, as summary.json says, but its last checkpoint is not there any more";
-// Whether the summary in `dir` says that the job is done, while the newest of its checkpoints,
-// `newest`, is sound and is not the one that the job ended with: that one has been lost.
+// Whether the summary in `dir` says that the job is done although `newest`, its newest checkpoint,
+// is sound but was not taken at the job's end: the last checkpoint has been lost.
 bool LacksLastCheckpoint(Files& files, const std::string& dir, const CheckpointName& newest);
 
-// Returns the newest checkpoint of the job in `dir`. It skips checkpoints whose damage shows
-// without reading them whole.
+// Returns the newest checkpoint of the job in `dir`, skipping damage that shows without reading
+// whole files.
 std::optional<Manifest> NewestCheckpoint(Files& files, const std::string& dir);
 
 // Says how far a checkpoint is: "epoch 3, batch 37 of 938". Epochs count from 1, as train counts

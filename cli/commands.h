@@ -17,9 +17,9 @@ int Fail(const std::string& command, absl::string_view why, ExitCode code, std::
 
 int RunTrain(Args args);
 int RunLaunch(Args args);
-// Reads a job and, if there is one, a cluster, opens the data, builds the model, and prints what
-// would run or everything that is wrong. It changes nothing and dials nobody. The problems come
-// last, since the rest may be long.
+// Reads a job and, if given, a cluster, opens the data, builds the model, and prints the plan or
+// every problem. Changes nothing and dials nobody. Problems come last, because the plan may be
+// long.
 int RunValidate(Args args, std::ostream& out, std::ostream& err);
 // Writes a first job for a model and its data.
 int RunInit(Args args, std::ostream& out, std::ostream& err);
@@ -34,9 +34,9 @@ int RunCheckpoint(Args args, std::ostream& out, std::ostream& err);
 int RunConvert(Args args, std::ostream& out, std::ostream& err);
 // Asks a daemon whether its event loop turns, for a supervisor's health checks.
 int RunHealth(Args args, std::ostream& out, std::ostream& err);
-// Says what is wrong with this host, and what to do about it.
+// Reports problems of this host, and their remedies.
 int RunDoctor(Args args, std::ostream& out, std::ostream& err);
-// Replaces this process by a daemon; returns only if that fails.
+// Replaces this process by a daemon; returns only if the daemon cannot be started.
 int RunRun(Args args, std::ostream& out, std::ostream& err);
 // Writes manifests for a cluster manager.
 int RunRender(Args args, std::ostream& out, std::ostream& err);

@@ -1,5 +1,5 @@
-// paracord compute: runs one batch through the code that trains, without a cluster, to compare it
-// with Keras: the workers' model, and for the optimizer's steps the parameter servers' partitions.
+// paracord compute: runs one batch through the training code without a cluster, to compare with
+// Keras: the workers' model, and for optimizer steps the partitions of parameter servers.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -146,8 +146,8 @@ class Store {
     return store;
   }
 
-  // Applies the gradients of batch `step` of a split of `steps` batches. They must be finite. Those
-  // of tables are of `rows`, unless it is null.
+  // Applies the finite gradients of batch `step` of a split of `steps` batches. Gradients of tables
+  // have only `rows`, unless null.
   absl::Status Push(uint32_t step, uint32_t steps, const std::vector<std::vector<float>>& gradients,
                     const TableRows* rows) {
     for (size_t i = 0; i < partitions_.size(); ++i) {
@@ -181,8 +181,7 @@ class Store {
       for (const ChunkRef& chunk : chunks) out = std::ranges::copy(chunk.values(), out).out;
     }
   }
-  // Returns the averages of use_ema, which are the optimizer's last slot; of tables, if they are
-  // whole.
+  // Returns the averages of use_ema, the optimizer's last slot; for tables only if they are whole.
   std::vector<std::vector<float>> Averages(const TableRows* rows) const {
     std::vector<std::vector<float>> averages(partitions_.size());
     const auto average_of = [](const std::vector<SlotSpec>& slots) -> std::optional<size_t> {
@@ -220,7 +219,7 @@ class Store {
                                             std::span<const uint64_t> ids,
                                             std::span<const float> values, uint64_t seed) {
     TableContents contents;
-    VariableSpec whole = variable;  // in one slot, and with all of the rows that are given
+    VariableSpec whole = variable;  // one slot, with all given rows
     whole.mutable_table()->clear_rows_max();
     ASSIGN_OR_RETURN(contents.table, MakeTableOfShard(whole, optimizer, seed));
     const uint64_t width = RowElements(variable);
@@ -232,7 +231,7 @@ class Store {
 
   Optimizer optimizer_;
   std::vector<std::unique_ptr<Partition>> partitions_;
-  std::map<size_t, const FixedTable*> fixed_;  // of the partitions that are fixed tables
+  std::map<size_t, const FixedTable*> fixed_;  // index of partition; fixed tables only
 };
 
 struct Results {
@@ -240,8 +239,7 @@ struct Results {
   std::vector<float> losses;  // before each step and after the last
   std::vector<std::vector<float>> gradients, after;
   std::vector<std::vector<float>> averages;  // with use_ema; empty for variables that have none
-  std::shared_ptr<const TableRows>
-      rows;  // whose gradients and values those of tables are; null: all
+  std::shared_ptr<const TableRows> rows;     // rows of tables in gradients and values; null: all
 };
 
 absl::Status CheckFinite(const std::vector<VariableSpec>& variables, float loss,

@@ -37,7 +37,7 @@ absl::StatusOr<InputForms> InputForms::Of(const nlohmann::json& model) {
       forms.by_name_[column.name] = whole ? TensorForm::kWhole : TensorForm::kNumbers;
     }
   } else if (IsProgram(model)) {
-    forms.other_ = TensorForm::kWhole;  // it says only once it runs which of them are whole
+    forms.other_ = TensorForm::kWhole;  // only a running program tells which inputs are whole
   } else {
     ASSIGN_OR_RETURN(const auto kinds, InputKinds(model));
     for (const auto& [name, kind] : kinds) forms.by_name_[name] = FormOfKind(kind);

@@ -19,13 +19,13 @@ class InputForms {
   TensorForm operator[](const std::string& input) const;
 
  private:
-  std::map<std::string, TensorForm> by_name_;  // the only one has any name
+  std::map<std::string, TensorForm> by_name_;  // a single form applies to any name
   TensorForm other_ = TensorForm::kNumbers;
 };
 
-// Reads inputs, targets and weights by the names of their tensors, and inputs of whole numbers as
-// the model has them. With `inputs_alone` there need be no targets. INVALID_ARGUMENT names a tensor
-// that is none of these.
+// Reads inputs, targets and weights by the names of their tensors; inputs of whole numbers are read
+// in the form that the model takes. With `inputs_alone` targets may be missing. INVALID_ARGUMENT
+// names any other tensor.
 absl::StatusOr<Batch> ReadBatch(Files& files, const nlohmann::json& model, const std::string& path,
                                 bool inputs_alone = false);
 

@@ -62,13 +62,13 @@ absl::Status Convert(const std::string& job_path, const std::string& which,
   return absl::OkStatus();
 }
 
-// Writes the model of a file that Keras saved as JSON, and its weights, if `weights_path` is not
-// empty, as safetensors.
+// Writes the model of a Keras file as JSON, and its weights as safetensors if `weights_path` is not
+// empty.
 absl::Status ConvertModel(const std::string& model_path, const std::string& out_path,
                           const std::string& weights_path, std::ostream& out) {
   InputFiles files;
   const std::string from = AbsolutePath(model_path), to = AbsolutePath(out_path);
-  // A child reads the file, so that only this notes it as one that is not to be replaced.
+  // A child process reads the file, so it is opened here, too: outputs must not replace it.
   RETURN_IF_ERROR(files.Open(from).status());
   ASSIGN_OR_RETURN(const std::string text, KerasModelText(files, from));
   const auto write = [&](const std::string& path, const std::string& bytes) {

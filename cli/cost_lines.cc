@@ -9,7 +9,7 @@
 namespace paracord {
 namespace {
 
-constexpr double kWarnedFrom = 1.3;  // times as fast as what runs
+constexpr double kWarnedFrom = 1.3;  // times the speed of the running strategy
 
 double Ms(const nlohmann::json& of, const char* key) { return 1000 * of.value(key, 0.0); }
 

@@ -1,4 +1,4 @@
-// What a job's batches cost, and would cost under other strategies, in words. Pure.
+// Describes in words what a job's batches cost, now and under other strategies. Pure.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +12,14 @@
 
 namespace paracord {
 
-// Returns what a status' `cost` says: what was measured, what is predicted for each strategy, and a
-// warning if another one than the one that runs is predicted to be 1.3 times as fast. None if the
-// status has no cost yet.
+// Describes the `cost` of a status: the measurements, the prediction for each strategy, and a
+// warning if another strategy is predicted to be at least 1.3 times as fast. None before costs are
+// known.
 std::vector<std::string> CostLines(const nlohmann::json& status);
 
-// Returns what is known of a step before anything is measured: its multiply-adds (0: not known),
-// the bytes of an exchange but for the rows of tables, and by which formula `paracord train`
-// predicts. `holders`: how many processes hold the variables, which are workers if the job's
-// strategy says so.
+// Describes a step before any measurement: its multiply-adds (0: unknown), the bytes of an exchange
+// without table rows, and the formula of `paracord train`'s predictions. `holders`: the number of
+// processes that hold the variables (workers, if the job's strategy says so).
 std::string StepText(const Job& job, std::span<const VariableSpec> variables, int64_t multiply_adds,
                      uint64_t holders);
 

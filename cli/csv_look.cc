@@ -28,8 +28,8 @@ bool IsMissing(const std::string& text) {
   return text.empty() || kTexts.contains(text);
 }
 
-// Reads a whole number of 64 bits, also one such as "7.0", as pandas writes it where one is
-// missing.
+// Reads a whole number of 64 bits, including "7.0": pandas writes so in columns with missing
+// values.
 std::optional<double> WholeNumber(std::string_view text) {
   if (const size_t point = text.find('.');
       point != 0 && point != std::string_view::npos &&

@@ -1,5 +1,5 @@
-// What the first records of a CSV file look like, for a command that guesses a job: its delimiter,
-// and of each column whether it has numbers, whole numbers or words. Blocking, in main's thread.
+// Describes the first records of a CSV file for a command that guesses a job: the delimiter, and
+// for each column whether it holds numbers, whole numbers or words. Blocking, in main's thread.
 #pragma once
 
 #include <cstdint>
@@ -17,19 +17,19 @@ inline constexpr size_t kRecordsLookedAt = 1000;
 struct ColumnLook {
   std::string name;
   size_t lacking = 0;                // fields without a value: empty, or one of `missing`
-  std::set<std::string> missing;     // texts that stand for a value that is not there
-  std::vector<double> numbers;       // those that are finite numbers
-  size_t values = 0;                 // that are not missing
+  std::set<std::string> missing;     // texts that mark a missing value
+  std::vector<double> numbers;       // the finite numbers
+  size_t values = 0;                 // not missing
   bool whole = true;                 // all numbers are whole
   bool list = false;                 // some field has several values between "|"
   size_t longest = 0;                // the most values of a list
-  bool list_whole = true;            // and all of them are whole numbers
-  double smallest = 0, largest = 0;  // of the whole numbers, those in lists too
+  bool list_whole = true;            // all values of lists are whole
+  double smallest = 0, largest = 0;  // whole numbers, in lists too
   std::set<std::string> words;       // the texts, if there are few of them
 
   bool lacks() const { return lacking > 0; }
-  // Whether every field has a whole number that no other has, under a name such as "id", "row_id"
-  // or "userId": what tells examples apart, and says nothing of them.
+  // Whether the column identifies examples and carries no information: its name is "id", "row_id",
+  // "userId" or the like, and every field has a different whole number.
   bool NumbersRows() const;
   bool is_number() const { return values > 0 && numbers.size() == values; }
   double Median() const;
@@ -42,7 +42,7 @@ struct CsvLook {
   std::vector<ColumnLook> columns;  // in the order of the file
 };
 
-// An error names the file and says what to do about one that is no CSV with a header.
+// Errors name the file; for a file that is no CSV with a header they say what to do.
 absl::StatusOr<CsvLook> LookAtCsv(Files& files, const std::string& path);
 
 }  // namespace paracord

@@ -1,4 +1,4 @@
-// paracord doctor: what is wrong with this host, and what to do about it.
+// paracord doctor: problems of this host, and their remedies.
 #include <algorithm>
 #include <cstdlib>
 #include <iterator>
@@ -35,8 +35,8 @@ struct DoctorFlags {
   std::string device = "auto";
 };
 
-// The cluster that --cluster or TF_CONFIG names, with the task that --task gives; an empty one if
-// there is none.
+// Returns the cluster of --cluster or TF_CONFIG, with the task of --task; an empty cluster without
+// both.
 absl::StatusOr<Cluster> ClusterOf(Files& files, const DoctorFlags& flags) {
   std::string json;
   if (!flags.cluster_file.empty()) {
@@ -101,7 +101,7 @@ void CheckSecurity(Files& files, const SecurityOptions& security, GrpcOptions& o
                    "mend these files or flags: deploy/certs makes the three files of a task"});
 }
 
-// Whether the job in `dir` has lost a checkpoint that its files speak of.
+// Reports checkpoints that the files of the job in `dir` mention and that are lost.
 void CheckCheckpoints(Files& files, const std::string& dir, std::vector<Finding>& found) {
   const std::string checkpoints = CheckpointsDirectory(dir);
   const auto names = ListCheckpoints(files, checkpoints);

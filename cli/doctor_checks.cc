@@ -44,7 +44,7 @@ uint64_t KernelNumber(const std::string& path, const std::string& key) {
   return 0;
 }
 
-// Returns the memory that the cgroup leaves; 0 if it does not say, or has no limit.
+// Returns the memory that the cgroup leaves; 0 without a limit or if unknown.
 uint64_t CgroupMemory() {
   for (const char* path :
        {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
@@ -202,7 +202,7 @@ Finding CheckPeer(Network& network, const std::string& key, const std::string& a
 
 Finding CheckCertificate(const std::string& path, int64_t expires_unix_s, int64_t unix_ms) {
   constexpr int64_t kDaySeconds = 24 * 3600;
-  constexpr int64_t kSoonDays = 14;  // as the alert ParacordCertificateExpires
+  constexpr int64_t kSoonDays = 14;  // like the alert ParacordCertificateExpires
   const int64_t left_s = expires_unix_s - unix_ms / 1000;
   Finding found{Level::kFine, "certificate",
                 absl::StrCat(path, " expires in ", left_s / kDaySeconds, " days"), ""};

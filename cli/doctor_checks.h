@@ -1,5 +1,5 @@
-// These are the checks of `paracord doctor`, each by itself. They change nothing but a small file
-// that they write into the job's directory and remove again.
+// The single checks of `paracord doctor`. None changes anything, except for a small file in the
+// job's directory, written and removed again.
 #pragma once
 
 #include <cstdint>
@@ -20,22 +20,22 @@ struct Finding {
   std::string remedy;  // what to do; empty where nothing is to be done
 };
 
-// Descriptors, memory that this process may take, memory files, locked memory.
+// Checks descriptors, available memory, memory files and locked memory.
 std::vector<Finding> CheckLimits();
-// Whether the directory of a job can be written, renamed and synced in, how much room it has, and
-// how far its storage's clock is from this host's.
+// Checks whether files in the job's directory can be written, renamed and synced, its free space,
+// and the difference between the storage's clock and this host's.
 std::vector<Finding> CheckJobDir(Files& files, const std::string& dir, int64_t unix_ms);
-// Whether a task's address resolves and leads to a daemon of this version, or, where `ours`, can be
-// listened at. `key` is the cluster's.
+// Checks whether a task's address resolves and leads to a daemon of this version; with `ours`,
+// whether this host can listen at it. `key` is the cluster's key for the address.
 Finding CheckPeer(Network& network, const std::string& key, const std::string& address, bool ours);
 // Whether the own certificate holds, and for how long: it expires at `expires_unix_s`.
 Finding CheckCertificate(const std::string& path, int64_t expires_unix_s, int64_t unix_ms);
-// Whether the environment arms failpoints, as tests do, so that daemons started from it would fail
+// Checks whether the environment arms failpoints, as tests do: daemons started from it would fail
 // on purpose.
 Finding CheckFailpoints();
-// The device that a worker would compute on.
+// Checks the device that a worker would compute on.
 Finding CheckDevice(const std::string& device);
-// The programs beside this one, and their versions.
+// Checks the programs in `folder` and their versions.
 std::vector<Finding> CheckPrograms(const std::string& folder);
 
 }  // namespace paracord

@@ -53,11 +53,11 @@ void Print(const Manifest& manifest, const Score& score, bool as_json, std::ostr
   for (const auto& [name, value] : score.metrics) out << "test " << name << ": " << value << "\n";
 }
 
-// Warns if the job describes other training data than the checkpoint's, since their columns and
-// vocabulary make the numbers that the model gets. The test data may be others.
+// Warns if the job's training data differ from the checkpoint's: columns and vocabulary define the
+// numbers that the model gets. Test data may differ.
 void WarnOfOtherData(const Job& job, const std::string& trained_with, std::ostream& err) {
   const absl::StatusOr<Job> before = ParseJob(trained_with);
-  if (!before.ok()) return;  // of another version
+  if (!before.ok()) return;  // written by another version
   std::string others;
   for (const std::string& line : JobDifferences(*before, job)) {
     if (!line.starts_with("data.train")) continue;

@@ -25,7 +25,8 @@ namespace paracord {
 
 namespace {
 
-// Returns the variables, and adds up their bytes. A growing table is its ids and their rows.
+// Returns the variables and the sum of their bytes. A growing table is exported as its ids and
+// their rows.
 std::vector<NamedTensor> TensorsOf(const ChosenCheckpoint& chosen, uint64_t& bytes) {
   std::vector<NamedTensor> tensors;
   for (size_t i = 0; i < chosen.manifest.variables.size(); ++i) {
@@ -46,7 +47,7 @@ std::vector<NamedTensor> TensorsOf(const ChosenCheckpoint& chosen, uint64_t& byt
   return tensors;
 }
 
-// Says which checkpoint the values are of.
+// Describes the checkpoint that the values come from.
 std::map<std::string, std::string> OriginOf(const Manifest& manifest) {
   return {{"job", manifest.job_name},
           {"checkpoint", manifest.name.ToString()},
@@ -54,7 +55,7 @@ std::map<std::string, std::string> OriginOf(const Manifest& manifest) {
           {"run_id", manifest.run_id}};
 }
 
-// A file of another kind would be taken for what its name says.
+// Refuses names with the ending of another format, which readers would trust.
 absl::Status CheckEnding(const std::string& dir, const std::string& path) {
   const std::string ending = std::filesystem::path(path).extension().string();
   if (ending.empty() || ending == ".safetensors") return absl::OkStatus();
@@ -67,7 +68,7 @@ absl::Status CheckEnding(const std::string& dir, const std::string& path) {
               "and .weights.h5"));
 }
 
-// Waits until the job in a directory says that it is done, however long that takes.
+// Waits without a limit until the job in a directory says that it is done.
 void AwaitDone(Files& files, const std::string& dir) {
   constexpr std::chrono::seconds kBetween(5);
   while (true) {

@@ -1,4 +1,4 @@
-// What the name of a data file says of its part in a job. Pure.
+// Guesses the part of a data file in a job from its name. Pure.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@ namespace paracord {
 
 bool IsTestFile(const std::string& path);
 
-// Returns a file's name without folder, extension and the words that say what it is for:
-// "user" for "/d/train_user.npy".
+// Returns a file's name without folder, extension and words about its purpose: "user" for
+// "/d/train_user.npy".
 std::string NameOfArray(const std::string& path);
 
 }  // namespace paracord

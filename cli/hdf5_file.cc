@@ -9,11 +9,11 @@
 namespace paracord {
 namespace {
 
-constexpr uint64_t kNamesMax = 1 << 20;        // of a group
+constexpr uint64_t kNamesMax = 1 << 20;        // names in a group
 constexpr uint64_t kRankMax = 32;              // HDF5's own
-constexpr uint64_t kStringBytesMax = 1 << 28;  // of an attribute's strings, all together
+constexpr uint64_t kStringBytesMax = 1 << 28;  // all strings of an attribute together
 constexpr unsigned kReadOnly = 0;      // H5F_ACC_RDONLY, which would call functions of the library
-constexpr uint64_t kSharedMax = 1024;  // compressed numbers take so many times their bytes
+constexpr uint64_t kSharedMax = 1024;  // compressed numbers may expand so many times
 
 // Closes an identifier of the library at the end of a block.
 class Closed {

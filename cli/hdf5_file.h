@@ -1,6 +1,6 @@
-// An HDF5 file in memory, as far as files of Keras' weights need it: names in groups, attributes
-// that are strings, and arrays of numbers. libhdf5 reads the bytes, so whatever they hold is an
-// error at most. Errors name the file and the object. Blocking, one thread.
+// An HDF5 file in memory, as far as Keras' files of weights need it: names in groups, attributes
+// that are strings, and arrays of numbers. libhdf5 reads the bytes, and damage is reported as an
+// error. Errors name the file and the object. Blocking, one thread.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +29,8 @@ class Hdf5File {
 
   // Returns the names in a group, sorted. "/" is the root. NOT_FOUND if no group has that path.
   absl::StatusOr<std::vector<std::string>> Names(const std::string& group) const;
-  // Returns the strings of an object's attribute, one if it is no array; none if there is no such
-  // attribute, or it is an empty array.
+  // Returns the strings of an object's attribute, a single one for a scalar; none without the
+  // attribute or for an empty array.
   absl::StatusOr<std::vector<std::string>> Strings(const std::string& object,
                                                    const std::string& attribute) const;
   // Reads an array of floating-point numbers or integers as float32. Returns nullopt for a group.
@@ -47,7 +47,7 @@ class Hdf5File {
   const Hdf5Library& hdf5_;
   const std::string name_;
   const hid_t file_;
-  const uint64_t bytes_;  // of the whole file
+  const uint64_t bytes_;  // size of the whole file
 };
 
 }  // namespace paracord

@@ -21,7 +21,7 @@ class Finder {
   void Find(const char* name, Fn& to) {
     to = reinterpret_cast<Fn>(Symbol(name));
   }
-  // A global that the library sets when it is opened.
+  // Reads a global that the library initialises when opened.
   void FindId(const char* name, hid_t& to) {
     if (const void* const id = Symbol(name)) to = *static_cast<const hid_t*>(id);
   }

@@ -1,6 +1,5 @@
-// libhdf5, which is opened when a file of Keras' weights is first read. A program linked
-// with libhdf5 would load libcurl and the libraries below it at every start, and the daemons have
-// no use for it. One thread.
+// libhdf5, opened when a file of Keras' weights is first read: a program linked with libhdf5 would
+// load libcurl and its dependencies at every start, and daemons never need libhdf5. One thread.
 #pragma once
 
 #include <hdf5.h>
@@ -11,8 +10,8 @@
 
 namespace paracord {
 
-// The functions of libhdf5 that Hdf5File calls, which are the same from version 1.8 to 1.14. Their
-// names lack "H5" here, and the number of the version of the interface.
+// The functions of libhdf5 that Hdf5File calls, unchanged from version 1.8 to 1.14. Members lack
+// the prefix "H5" and the interface's version number.
 struct Hdf5Library {
   decltype(&H5open) open = nullptr;
   decltype(&H5Eset_auto2) set_error_printer = nullptr;
@@ -44,16 +43,16 @@ struct Hdf5Library {
   decltype(&H5Tget_size) type_size = nullptr;
   decltype(&H5Tis_variable_str) type_is_variable = nullptr;
   decltype(&H5Tclose) type_close = nullptr;
-  // These identifiers are made by `open`.
+  // Identifiers that `open` initialises.
   hid_t file_access = 0;
   hid_t native_float = 0;
 };
 
-// Opens the first of these files, as dlopen finds them. FAILED_PRECONDITION says what is missing,
-// and which package has it.
+// Opens the first library in `names` that dlopen finds. FAILED_PRECONDITION names what is missing
+// and the package that has it.
 absl::StatusOr<Hdf5Library> OpenHdf5Library(std::span<const char* const> names);
 
-// Returns the library of this process, which the first call opens.
+// Returns this process's library, opened by the first call.
 absl::StatusOr<const Hdf5Library*> TheHdf5Library();
 
 }  // namespace paracord

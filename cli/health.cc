@@ -28,8 +28,8 @@ absl::StatusOr<HealthReply> Ask(const GrpcOptions& options, const std::string& a
                                  deadline_ms);
 }
 
-// What a daemon of this user on this host says by itself, which no certificate of ours, and nothing
-// that a person may replace while it runs, has a part in. nullopt: it is asked over the network.
+// Asks a daemon of this user on this host over a local channel, independent of certificates and of
+// files that a person may replace meanwhile. nullopt: the address has to be asked over the network.
 std::optional<int> RunLocal(const std::string& address, bool ready, int64_t timeout_ms,
                             std::ostream& out, std::ostream& err) {
   if (!StaysHere(address)) return std::nullopt;

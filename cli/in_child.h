@@ -1,5 +1,5 @@
-// Work on a file of strangers by a library that damaged files make crash: it is done in a child
-// process, so that its crash is an error here. Called in main's thread, before others are started.
+// Reads files of strangers with libraries that may crash on damage: in a child process, whose crash
+// is only an error here. Called in main's thread, before other threads are started.
 #pragma once
 
 #include <functional>
@@ -9,8 +9,8 @@
 
 namespace paracord {
 
-// Returns what `work` returns in a copy of this process. DATA_LOSS if the copy dies, which names
-// `file`.
+// Returns the result of `work` in a copy of this process. DATA_LOSS, naming `file`, if the copy
+// dies.
 absl::StatusOr<std::string> InChild(const std::string& file,
                                     const std::function<absl::StatusOr<std::string>()>& work);
 

@@ -44,7 +44,7 @@ absl::StatusOr<nlohmann::json> ReadModelFile(Files& files, const std::string& pa
                    "; a model is a .keras file or what model.to_json() returns"));
 }
 
-// Makes paths below the job's folder relative to it, so that the folder may be moved.
+// Makes paths below the job's folder relative, so that the folder may be moved.
 void MakeRelative(const std::string& folder, nlohmann::ordered_json& value) {
   if (value.is_string()) {
     const std::string path = value.get<std::string>();

@@ -9,7 +9,7 @@ namespace {
 
 using nlohmann::json;
 
-// Follows what an input gives through layers that only move numbers.
+// Follows an input through layers that only move numbers.
 void FollowInput(const ModelSpec& model, size_t node, size_t depth, InputLook& input) {
   constexpr size_t kFollowedMax = 16;
   if (depth > kFollowedMax) return;

@@ -1,5 +1,4 @@
-// Reads off a Keras model what its inputs take, for a command that guesses how a job feeds them.
-// Pure.
+// Describes the inputs of a Keras model for a command that guesses how a job feeds them. Pure.
 #pragma once
 
 #include <optional>
@@ -10,15 +9,15 @@
 
 namespace paracord {
 
-// An input of a model, and what the layers behind it make of its numbers.
+// An input of a model, and the use that the layers after it make of its numbers.
 struct InputLook {
   std::string name;
   std::string dtype;
-  std::optional<size_t> numbers;  // of an example; none: any
-  std::optional<double> rows;     // of the smallest Embedding that reads it
-  bool looks_up = false;          // its numbers are ids
-  bool scaled = false;            // a layer normalizes them
-  // The Embeddings that read the input itself, so that growing tables may take their places.
+  std::optional<size_t> numbers;  // in an example; none: any
+  std::optional<double> rows;     // in the smallest Embedding that reads the input
+  bool looks_up = false;          // the numbers are ids
+  bool scaled = false;            // a layer normalizes the numbers
+  // Embeddings that read the input directly: growing tables may replace them.
   std::vector<std::string> tables;
 };
 

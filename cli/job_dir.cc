@@ -115,7 +115,7 @@ absl::Status BeginAnew(Files& files, Network& network, const std::string& dir) {
         absl::StrCat(dir, "/", kGenerationPrefix, newest, " was not made by a coordinator"));
   }
   if (newest > 0) {
-    // The claim comes first, so that what an older coordinator writes before it sees the claim is
+    // The claim comes first: files that an older coordinator writes before it sees the claim are
     // removed below.
     RETURN_IF_ERROR(Claim(files, dir, newest + 1, /*boot_id=*/""));
     claim = absl::StrCat(kGenerationPrefix, newest + 1);

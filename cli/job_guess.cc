@@ -102,7 +102,7 @@ class Guesser {
     return data;
   }
 
-  // Gives each input the file of its name, and takes the one that is left for the labels.
+  // Gives each input the file of its name; the one remaining file has the labels.
   absl::Status TakeArrays(const std::vector<std::string>& paths, const char* of,
                           ordered_json& source) {
     std::vector<std::string> left = paths;
@@ -216,8 +216,7 @@ class Guesser {
     return data;
   }
 
-  // Says which columns no input has taken, and warns if they would do as well as those that an
-  // input has taken only because they come first.
+  // Names the columns without an input, and warns if an input has taken others only by their order.
   void SayWhatIsLeft() {
     std::vector<std::string> left, numbers;
     for (size_t i = 0; i < look_.columns.size(); ++i) {
@@ -271,7 +270,7 @@ class Guesser {
     return label;
   }
 
-  // Gives each input its columns: those of its name first, the next numbers then.
+  // Gives each input the columns of its name, or else the next numbers.
   absl::Status TakeColumns(ordered_json& features) {
     std::map<std::string, std::vector<size_t>> columns;
     for (const InputLook& input : inputs_) {
@@ -285,7 +284,7 @@ class Guesser {
       std::vector<size_t>& own = columns[input.name];
       if (own.empty()) own = NextColumns(input);
       const size_t wanted = input.numbers.value_or(own.size());
-      // A list has several values, and so has a word that becomes a vector.
+      // Lists have several values; so do words that become vectors.
       const bool wide =
           own.size() == 1 &&
           (look_.columns[own[0]].list ||
@@ -366,7 +365,7 @@ class Guesser {
     return absl::OkStatus();
   }
 
-  // Says what stands for values that are missing; an empty field of a list has none.
+  // Chooses the fill value for missing values; an empty list needs none.
   void FillIn(const ColumnLook& column, bool number, ordered_json& spec) {
     const std::string kind = spec.value("kind", "");
     if (!column.lacks() || (!number && kind.empty())) return;
@@ -442,7 +441,7 @@ class Guesser {
     return spec;
   }
 
-  // What the model's compile_config leaves out.
+  // Fills in what the model's compile_config leaves out.
   void Learning(ordered_json& job) {
     const std::string activation = LastActivation(model_);
     if (compiled_.losses.empty()) {
@@ -474,8 +473,8 @@ class Guesser {
   Problems ignored_;
   std::vector<std::string> train_, test_;
   CsvLook look_;
-  std::set<size_t> taken_;             // columns
-  std::vector<std::string> by_order_;  // of numbers, taken by inputs that have other names
+  std::set<size_t> taken_;             // indices of columns
+  std::vector<std::string> by_order_;  // number columns taken by inputs of other names
   std::set<std::string> growing_;      // layers
   std::vector<std::string> guesses_;
 };

@@ -13,13 +13,13 @@
 namespace paracord {
 
 struct GuessOf {
-  nlohmann::json model;              // as model.to_json() gives it
+  nlohmann::json model;              // from model.to_json()
   std::vector<std::string> data;     // absolute paths
-  std::optional<std::string> label;  // the column that was said to be it
+  std::optional<std::string> label;  // name of the label column, if given
 };
 
 struct GuessedJob {
-  nlohmann::ordered_json job;        // without its model
+  nlohmann::ordered_json job;        // without the model
   std::vector<std::string> guesses;  // lines
 };
 

@@ -26,16 +26,16 @@ namespace {
 
 using nlohmann::json;
 
-constexpr uint64_t kMemberBytesMax = uint64_t{1} << 30;  // as Files::ReadWhole
+constexpr uint64_t kMemberBytesMax = uint64_t{1} << 30;  // like Files::ReadWhole
 constexpr std::string_view kVocabulary = "/vocabulary.txt";
 constexpr size_t kDepthMax = 64;
 
-// A weight that a variable takes.
+// The weight of one variable.
 struct KerasWeight {
   std::string variable;
   std::vector<uint64_t> shape;
   std::vector<float> values;
-  std::vector<uint64_t> ids;  // of a growing table
+  std::vector<uint64_t> ids;  // for a growing table
 };
 
 absl::StatusOr<std::string> ReadMember(Files& files, const std::string& path,
@@ -64,7 +64,7 @@ absl::StatusOr<std::string> ReadMember(Files& files, const std::string& path,
   }
 }
 
-// What to do about a file that Keras itself may read.
+// Suggests the converter for files that Keras itself may read.
 std::string WayOut(const std::string& path) {
   return absl::StrCat("; where Keras is installed, `python3 -m paracord.convert ", path,
                       " FOLDER/` writes its model and weights apart");
@@ -78,9 +78,9 @@ absl::StatusOr<std::string> Beginning(const ReadFile& file) {
   return bytes;
 }
 
-// The HDF5 of the weights, with its archive if it is in one.
+// The HDF5 with the weights, and the archive around it.
 struct Opened {
-  std::vector<ZipMember> members;  // of a .keras
+  std::vector<ZipMember> members;  // for a .keras
   std::unique_ptr<Hdf5File> hdf5;
 };
 
@@ -107,7 +107,7 @@ absl::StatusOr<Opened> OpenFile(Files& files, const std::string& path) {
   return opened;
 }
 
-// Returns the name that Keras notes for the layer of a group; "" for a folder without one.
+// Returns the layer's name that Keras notes in a group; "" without one.
 absl::StatusOr<std::string> NameOf(const Hdf5File& hdf5, const std::string& group) {
   const auto names = hdf5.Strings(group + "/vars", "name");
   if (absl::IsNotFound(names.status())) return std::string();
@@ -115,7 +115,7 @@ absl::StatusOr<std::string> NameOf(const Hdf5File& hdf5, const std::string& grou
   return names->empty() ? std::string() : names->front();
 }
 
-// Returns the layer of a model's config that is called by these names, from the outside in.
+// Returns the layer at a path of names in a model's config, outermost first.
 json* FindLayer(json& model, std::span<const std::string> names) {
   json* at = &model;
   for (const std::string& name : names) {
@@ -133,7 +133,7 @@ json* FindLayer(json& model, std::span<const std::string> names) {
   return at;
 }
 
-// Puts the words of an asset into the layer whose group of the weights has the same path.
+// Puts the words of a vocabulary into the layer at the path that its weight group has.
 absl::Status TakeVocabulary(const std::string& path, const Hdf5File& hdf5, const std::string& group,
                             const std::string& text, json& model) {
   std::vector<std::string> names;
@@ -180,7 +180,7 @@ absl::Status TakeVocabularies(Files& files, const std::string& path,
     if (!group.starts_with(kAssets) || !group.ends_with(kVocabulary)) continue;
     group.remove_prefix(kAssets.size());
     group.remove_suffix(kVocabulary.size());
-    // A TextVectorization saves its words twice.
+    // Skips a second copy: TextVectorization saves its words twice.
     if (group.ends_with("/_lookup_layer")) continue;
     if (hdf5 == nullptr) {
       ASSIGN_OR_RETURN(Opened opened, OpenFile(files, path));
@@ -192,7 +192,7 @@ absl::Status TakeVocabularies(Files& files, const std::string& path,
   return absl::OkStatus();
 }
 
-// The weights of the groups of a .keras or .weights.h5, and what they are called.
+// Collects the weights in the groups of a .keras or .weights.h5, and names them.
 class WeightWalk {
  public:
   WeightWalk(const std::string& path, const Hdf5File& hdf5, std::span<const VariableSpec> variables,
@@ -205,8 +205,8 @@ class WeightWalk {
     }
   }
 
-  // Takes the weights of a group and of those below it. `names` are those of the layers that it is
-  // in, from the outside in.
+  // Takes the weights of a group and its subgroups. `names` are the enclosing layers, outermost
+  // first.
   absl::Status Take(const std::string& group, std::vector<std::string> names, size_t depth) {
     if (depth > kDepthMax) return Refused(absl::StrCat(group, " lies too deep"));
     const bool top = group == "/";
@@ -258,7 +258,7 @@ class WeightWalk {
         RETURN_IF_ERROR(TakeOne(layer, i, *ours->second[i], *std::move(read)));
         continue;
       }
-      // What adapt() has counted is of no use once it is done.
+      // Counts collected by adapt() are useless afterwards.
       if (i == 2 && numbers.size() == 3 && read->shape.empty()) continue;
       return Refused(absl::StrCat("holds ", numbers.size(), " weights of layer ", layer,
                                   ", which has ", ours->second.size(), " in the model"));
@@ -337,7 +337,7 @@ class MemoryReader final : public ReadFile {
   const std::shared_ptr<const std::string> bytes_;
 };
 
-// Files of which the one that is written is kept in memory.
+// Files whose created file is kept in memory.
 class MemoryWriter final : public PosixFiles {
  public:
   absl::StatusOr<std::unique_ptr<WriteFile>> Create(const std::string& /*path*/) override {

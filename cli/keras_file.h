@@ -16,18 +16,18 @@
 
 namespace paracord {
 
-// Returns the model that a file holds as model.to_json() gives it. Vocabularies that adapt() has
-// learnt, which Keras keeps beside the model, stand in their layers.
+// Returns the model in a file as model.to_json() would write it, with the vocabularies learnt by
+// adapt(), which Keras stores separately, put into their layers.
 absl::StatusOr<std::string> KerasModelText(Files& files, const std::string& path);
 
-// Returns the file's weights as a safetensors file in memory, with the names of the variables. A
-// growing table gets a row for each id of the Embedding in the file. The state of optimizers and
-// random generators is left out. An error names the layer whose weights no variable takes, which
-// are left out if `partial`, and both shapes where they differ.
+// Returns the file's weights as a safetensors file in memory, under the names of the variables. A
+// growing table gets a row for each id of the Embedding. States of optimizers and random generators
+// are left out. An error names a layer whose weights no variable takes (left out if `partial`), and
+// both shapes where they differ.
 absl::StatusOr<std::string> KerasWeights(Files& files, const std::string& path,
                                          std::span<const VariableSpec> variables, bool partial);
 
-// The files of this machine, in which one path is that of weights in memory.
+// The files of this machine, with one path served from memory.
 class WeightsInMemory final : public PosixFiles {
  public:
   WeightsInMemory(std::string path, std::string weights)
@@ -36,7 +36,7 @@ class WeightsInMemory final : public PosixFiles {
 
  private:
   const std::string path_;
-  const std::shared_ptr<const std::string> weights_;  // of whoever has the file open
+  const std::shared_ptr<const std::string> weights_;  // shared with open files
 };
 
 }  // namespace paracord

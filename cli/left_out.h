@@ -1,5 +1,5 @@
-// The records of a file that `bad_records` left out of what was computed: in the table of
-// predictions each has a row of NaN. Used in one thread; the source must outlive it.
+// The records of a file that `bad_records` left out of a computation: each gets a row of NaN in the
+// table of predictions. Used in one thread; the source must outlive it.
 #pragma once
 
 #include <cstdint>

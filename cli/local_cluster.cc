@@ -29,7 +29,7 @@ namespace paracord {
 namespace {
 
 constexpr std::chrono::milliseconds kFirstPause(250);  // before the second restart, then doubled
-// A host that reboots, or a connection that is lost, takes longer.
+// A remote host that reboots, or a lost connection, takes longer.
 constexpr std::chrono::milliseconds kFirstRemotePause(2000);
 constexpr int kSshFailed = 255;
 
@@ -145,7 +145,7 @@ std::vector<std::string> LocalCluster::Arguments(const Process& process) const {
     }
     if (!options_.http.empty()) arguments.insert(arguments.end(), {"--http", options_.http});
   }
-  // Who starts the cluster has chosen the job, and the program in it.
+  // The user who starts the cluster has chosen the job and its program.
   if (computes) {
     arguments.insert(arguments.end(), {"--device", options_.device, "--allow-programs"});
     if (options_.threads.has_value()) {
@@ -178,7 +178,7 @@ absl::StatusOr<pid_t> LocalCluster::Spawned(Process& process) {
   SpawnOptions spawn;
   spawn.command = Arguments(process);
   spawn.environment = {"TF_CONFIG=" + tf_config_};
-  spawn.death_signal = SIGTERM;  // it drains
+  spawn.death_signal = SIGTERM;  // the daemon drains
   if (hosts_.has_value()) {
     spawn.command = hosts_->Command(task, std::exchange(spawn.environment, {}), spawn.command);
     if (process.remote == nullptr) {
@@ -191,7 +191,7 @@ absl::StatusOr<pid_t> LocalCluster::Spawned(Process& process) {
   if (task.role != Role::kCoordinator && !told) {
     spawn.command.insert(spawn.command.end(), {"--threads", absl::StrCat(Threads(task))});
   }
-  if (nodes() && task.role == Role::kWorker) {  // whatever it computes with
+  if (nodes() && task.role == Role::kWorker) {  // whatever device computes
     spawn.command.insert(spawn.command.end(), {"--ps-threads", absl::StrCat(Threads(task))});
   }
   // Spinning threads of several workers would fight for the same cores.
@@ -210,8 +210,8 @@ absl::Status LocalCluster::Launch(Process& process) {
   return absl::OkStatus();
 }
 
-// Over ssh, a daemon that lost its connection may still hold its port when the next one starts,
-// which then leaves with kInUse: another restart may help.
+// After a lost ssh connection, the old daemon may still hold the port when the next one starts,
+// which then exits with kInUse: another restart may help.
 bool LocalCluster::MayRestart(const Process& process, int code) const {
   const bool in_use = code == static_cast<int>(ExitCode::kInUse);
   const bool leaving = hosts_.has_value() && process.starts > 1 && in_use;
@@ -245,7 +245,7 @@ LocalCluster::Death LocalCluster::AfterDeath(Process& process, int code, std::st
   return death;
 }
 
-// The kernel says when it kills for memory, but not whom: a daemon that dies just then is the one.
+// The kernel counts kills for memory without names: a daemon that dies just then was killed.
 std::string LocalCluster::HowEnded(const Process& process, int status) const {
   if (WIFEXITED(status)) {
     const bool ssh = hosts_.has_value() && WEXITSTATUS(status) == kSshFailed;
@@ -341,7 +341,7 @@ void LocalCluster::Drain(int64_t group_ms, int signal, const GoesOn& goes_on) {
   BeginDraining();
   constexpr int64_t kAloneMs = 2000;
   if (!Running(Role::kCoordinator)) group_ms = std::min(group_ms, kAloneMs);
-  // A node that left before the others would take its partitions from pushes under way.
+  // A node that left first would take its partitions away from pushes under way.
   if (nodes()) {
     Signal(std::nullopt, signal);
     if (WaitFor(std::nullopt, group_ms, goes_on) == Waited::kStopped) WaitAll(0);
@@ -356,7 +356,7 @@ void LocalCluster::Drain(int64_t group_ms, int signal, const GoesOn& goes_on) {
 void LocalCluster::WaitAll(int64_t wait_ms) {
   BeginDraining();
   if (WaitFor(std::nullopt, wait_ms) == Waited::kGone) return;
-  if (wait_ms > 0) {  // whom the coordinator could not tell
+  if (wait_ms > 0) {  // daemons that the coordinator could not tell
     Signal(std::nullopt, SIGTERM);
     if (WaitFor(std::nullopt, wait_ms) == Waited::kGone) return;
   }

@@ -19,7 +19,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::string_view kMark = "# render: ";
-constexpr size_t kConfigMapBytesMax = 1000 * 1024;  // of 1 MiB, which counts more than the values
+constexpr size_t kConfigMapBytesMax = 1000 * 1024;  // below 1 MiB, which includes metadata
 constexpr char kDataDirectory[] = "/data";
 
 bool IsUrl(const std::string& storage) { return absl::StrContains(storage, "://"); }
@@ -89,12 +89,12 @@ absl::StatusOr<std::string> ConfigMap(const Job& job, const std::string& directo
                       "  model.json: |\n", Indented(model));
 }
 
-// A probe's command up to its flags, and what a pod of TLS needs there.
+// A probe's command up to its flags, without and with TLS.
 constexpr char kProbe[] = "[paracord, health, ";
 constexpr char kTlsProbe[] =
     "[paracord, health, --tls-cert=/tls/tls.crt, --tls-key=/tls/tls.key, --tls-ca=/tls/ca.crt, ";
 
-// Returns the lines of a list of YAML, without those that are empty.
+// Returns the non-empty items as lines of YAML.
 std::string Lines(const std::vector<std::string>& items) {
   std::string lines;
   for (const std::string& item : items) {
@@ -103,7 +103,7 @@ std::string Lines(const std::vector<std::string>& items) {
   return lines;
 }
 
-// Adds who the pods are and where they may run.
+// Adds the pods' identity and the nodes where they may run.
 void AddPlaces(const ManifestOptions& options, bool worker,
                std::map<std::string, std::string>& values) {
   std::vector<std::string> pod, tolerations;
@@ -150,12 +150,12 @@ void AddAmounts(const ManifestOptions& options, std::map<std::string, std::strin
   }
 }
 
-// Adds the port at which daemons show their metrics, and the coordinator its page.
+// Adds the port for the daemons' metrics and the coordinator's page.
 void AddHttp(const ManifestOptions& options, const std::string& role,
              std::map<std::string, std::string>& values) {
   constexpr char kFlag[] = "- --http=0.0.0.0:7480";
   constexpr char kPort[] = "{name: http, containerPort: 7480}";
-  // The pods of nodes are alike, so that all have what the coordinator among them has.
+  // The pods of nodes are alike: all get the coordinator's port.
   const bool coordinator = role == "coordinator" || AreNodes(options);
   const bool shows = options.monitoring || (options.http && coordinator);
   values["http"] = shows ? kFlag : "";
@@ -176,7 +176,7 @@ void AddHttp(const ManifestOptions& options, const std::string& role,
                    AreNodes(options) ? "-worker" : "-coordinator", "-tls, key: ca.crt}}}");
 }
 
-// Adds who starts the ps, or the nodes in their place, and starts them again.
+// Adds the kind of object that starts and restarts the ps or nodes.
 void AddKindOfPs(const ManifestOptions& options, std::map<std::string, std::string>& values) {
   const std::string role = AreNodes(options) ? "worker" : "ps";
   const uint64_t count = AreNodes(options) ? options.workers : options.ps;
@@ -202,7 +202,7 @@ void AddKindOfPs(const ManifestOptions& options, std::map<std::string, std::stri
   values["ps-pod"] = absl::StrCat("restartPolicy: Never\nsubdomain: ", options.name, "-", role);
 }
 
-// Adds the queue that lets Jobs begin.
+// Adds the Kueue queue that admits the Jobs.
 void AddQueue(const ManifestOptions& options, std::map<std::string, std::string>& values) {
   values["suspend"] = "";
   if (options.queue.empty()) return;
@@ -225,7 +225,7 @@ std::map<std::string, std::string> WithStorage(const ManifestOptions& options,
   return values;
 }
 
-// Returns what is put into the manifest of a role; "" for one that has no pods.
+// Returns the values for the manifest of a role; "" for a role without pods.
 std::map<std::string, std::string> ValuesOf(const Job& job, const ManifestOptions& options,
                                             const std::string& role) {
   // Beyond the job's own drain_ms; a node finishes its batch as well.
@@ -265,7 +265,7 @@ std::map<std::string, std::string> ValuesOf(const Job& job, const ManifestOption
     tls_volume = absl::StrCat("- name: tls\n  secret: {secretName: ", options.name, "-", role,
                               "-tls, defaultMode: 0440}");
   }
-  if (role == "export") {  // it calls nobody, and reads no data
+  if (role == "export") {  // calls nobody, and reads no data
     values["out"] = options.export_to;
     return WithStorage(options, std::move(values));
   }
@@ -274,7 +274,7 @@ std::map<std::string, std::string> ValuesOf(const Job& job, const ManifestOption
   return WithStorage(options, std::move(values));
 }
 
-// Returns the start of a line up to its value: "- --dir=", "image: ", or only its indent.
+// Returns the part of a line before its value: "- --dir=", "image: ", or only the indent.
 std::string_view BeforeValue(std::string_view line, const std::string& key) {
   if (key == "job-volume" || key == "budget" || key == "leader")
     return line.substr(0, line.find_first_not_of(' '));

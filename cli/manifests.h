@@ -1,6 +1,6 @@
-// Fills in the manifests of deploy/kubernetes, which are embedded at build time, for a job. A
-// line that ends with "# render: KEY" holds a setting whose value may be replaced, or left out by
-// an empty one; a line that is nothing else is where lines may be put in. Pure.
+// Fills in the manifests of deploy/kubernetes, embedded at build time, for a job. A line that ends
+// with "# render: KEY" holds a setting, which a value replaces and an empty value removes; a line
+// with nothing else marks where lines may be inserted. Pure.
 #pragma once
 
 #include <map>
@@ -13,11 +13,11 @@
 
 namespace paracord {
 
-// The base's objects, claims and directories have this name; KubernetesManifests replaces it by the
+// The name of the base's objects, claims and directories, which KubernetesManifests replaces by the
 // job's.
 inline constexpr std::string_view kExampleName = "fashion-mnist";
 
-// "<name>-coordinator-12345" is a label, which has at most 63.
+// "<name>-coordinator-12345" is a label, limited to 63 bytes.
 inline constexpr size_t kObjectNameBytesMax = 40;
 
 extern const char k_storage_manifest[];
@@ -33,24 +33,24 @@ extern const char k_pods_manifest[];
 extern const char k_metrics_manifest[];
 
 struct ManifestOptions {
-  std::string name;  // of the objects
+  std::string name;  // the objects' name
   uint64_t ps = 2;   // 0: the workers hold the variables
   uint64_t workers = 2;
-  uint64_t gpus = 0;        // of each worker
+  uint64_t gpus = 0;        // for each worker
   bool programs = false;    // workers run the job's command
   bool tls = false;         // with the certificates of Secrets, by role
-  std::string export_to;    // a file where the variables go when the job is done; empty: nowhere
+  std::string export_to;    // a file for the variables when the job is done; empty: none
   bool http = false;        // the coordinator shows its page
   bool monitoring = false;  // all daemons show metrics, which the Prometheus operator scrapes
-  // Who holds the variables is an Indexed Job, which ends with the job; or a StatefulSet.
+  // The holders of variables are an Indexed Job, which ends with the job, or a StatefulSet.
   bool ps_job = false;
-  std::string queue;   // Kueue's, which lets the Jobs begin; empty: they begin at once
-  uint64_t ttl_s = 0;  // after which finished Jobs are removed; 0: never
+  std::string queue;   // Kueue's queue, which admits the Jobs; empty: no queue
+  uint64_t ttl_s = 0;  // time until finished Jobs are removed; 0: never
   std::string name_space, service_account, image_pull_secret, priority_class;  // empty: the default
-  std::string cpu, memory;                  // of each worker; empty: the base's
-  std::string ps_cpu, ps_memory;            // of each ps
-  std::string storage_size, storage_class;  // of a new claim
-  std::vector<std::string> tolerations;     // of all pods: KEY[=VALUE]:EFFECT
+  std::string cpu, memory;                  // for each worker; empty: the base's
+  std::string ps_cpu, ps_memory;            // for each ps
+  std::string storage_size, storage_class;  // for a new claim
+  std::vector<std::string> tolerations;     // for all pods: KEY[=VALUE]:EFFECT
   std::vector<std::string> node_selectors;  // KEY=VALUE
   std::string image;
   std::string storage;  // a claim, or the URL of object storage; empty: a new claim
@@ -63,15 +63,15 @@ struct ManifestOptions {
 absl::StatusOr<std::string> FillIn(std::string_view text, const std::string& name,
                                    const std::map<std::string, std::string>& values);
 
-// Turns `text` into a name that objects, and pods with a number behind it, may have; "" if no
-// character of it may be in a name.
+// Turns `text` into a valid name for objects, and for pods with a number appended; "" if no
+// character is valid.
 std::string ObjectName(std::string_view text);
 
-// Returns the toleration KEY[=VALUE]:EFFECT as an item of YAML; INVALID_ARGUMENT if it is none.
+// Returns the toleration KEY[=VALUE]:EFFECT as an item of YAML; INVALID_ARGUMENT if malformed.
 absl::StatusOr<std::string> TolerationItem(const std::string& text);
 
-// Returns lines that warn of what pods will lack: a permission, data that nobody mounts, a bound of
-// a table.
+// Returns warnings about what pods will lack: a permission, data that is not mounted, a bound on a
+// table.
 std::vector<std::string> ManifestWarnings(const Job& job, const std::string& directory,
                                           const ManifestOptions& options);
 

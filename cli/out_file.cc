@@ -39,7 +39,7 @@ bool InputFiles::HasRead(const std::string& path) {
 }
 
 absl::Status CheckOutFile(InputFiles& files, const std::string& path) {
-  if (!SchemeOf(path).empty()) {  // an object needs no directory above it
+  if (!SchemeOf(path).empty()) {  // objects have no directories
     const absl::Status reached = files.Open(path).status();
     if (reached.ok() || absl::IsNotFound(reached)) return absl::OkStatus();
     const bool away = absl::IsUnavailable(reached);
@@ -75,7 +75,7 @@ absl::Status CheckNotOfJob(const std::string& flag, const std::string& dir,
     const std::string first = below ? path.substr(dir.size() + 1) : "";
     return IsOfJob(first.substr(0, first.find('/'))) ? refused : absl::OkStatus();
   }
-  // Links are resolved, so that the directories above are those that the system sees.
+  // Resolves links to get the real directories.
   std::error_code unresolved;
   const std::filesystem::path whole(path);
   std::filesystem::path above = std::filesystem::weakly_canonical(whole.parent_path(), unresolved);
@@ -92,7 +92,7 @@ absl::Status CheckNotOfJob(const std::string& flag, const std::string& dir,
 
 absl::Status ReplaceOutFile(Files& files, const std::string& path,
                             const std::function<absl::Status(const std::string&)>& write) {
-  if (!SchemeOf(path).empty()) return write(path);  // it appears as a whole
+  if (!SchemeOf(path).empty()) return write(path);  // object stores replace whole objects
   std::error_code absent;
   const std::filesystem::file_status there = std::filesystem::status(path, absent);
   if (std::filesystem::exists(there) && !std::filesystem::is_regular_file(there)) {
@@ -103,7 +103,7 @@ absl::Status ReplaceOutFile(Files& files, const std::string& path,
   absl::Status written = write(temporary);
   if (written.ok()) written = files.Rename(temporary, path);
   if (!written.ok()) {
-    files.RemoveTree(temporary).IgnoreError();  // the error that counts is the first
+    files.RemoveTree(temporary).IgnoreError();  // the first error counts
     return written;
   }
   return files.SyncDirectory(path.substr(0, path.rfind('/') + 1));

@@ -18,7 +18,7 @@
 
 namespace paracord {
 
-// The files that a command with --out reads. It remembers them by inode, whatever path named them.
+// The files that a command with --out reads, remembered by inode, whatever their paths.
 class InputFiles : public AllFiles {
  public:
   absl::StatusOr<std::unique_ptr<ReadFile>> Open(const std::string& path) override;
@@ -29,13 +29,13 @@ class InputFiles : public AllFiles {
   std::set<std::pair<uint64_t, uint64_t>> read_ ABSL_GUARDED_BY(mu_);  // device and inode
 };
 
-// Checks as far as possible that `path`, absolute, can be written: its directory exists, it is no
-// directory, and it is no file that has been read. A command calls it before and after it reads its
+// Checks as far as possible that `path`, absolute, can be written: the directory exists, `path` is
+// no directory and no file that was read. A command calls this before and after it reads its
 // inputs. INVALID_ARGUMENT names the flag --out and the path. UNAVAILABLE: the object store does
 // not answer.
 absl::Status CheckOutFile(InputFiles& files, const std::string& path);
-// Checks that the path, which `flag` gave, is none of the files that a job keeps in `dir`,
-// absolute, nor below its checkpoints. INVALID_ARGUMENT names both.
+// Checks that the path given by `flag` is no file that a job keeps in `dir` (absolute), nor below
+// its checkpoints. INVALID_ARGUMENT names both.
 absl::Status CheckNotOfJob(const std::string& flag, const std::string& dir,
                            const std::string& path);
 

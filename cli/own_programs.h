@@ -1,4 +1,4 @@
-// How a command runs the program of a job that is its user's: allowed, and its output is ours.
+// How a command runs a user's own program: allowed, with its output on ours.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ inline ProgramUse OwnPrograms(const std::string& command) {
   use.device = "cpu";
   use.task = command;
   use.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  use.log = [command](const std::string& line) {  // at once: it comes from another thread
+  use.log = [command](const std::string& line) {  // at once, since it comes from another thread
     std::cerr << TerminalText(absl::StrCat("paracord ", command, ": program: ", line, "\n"));
   };
   return use;

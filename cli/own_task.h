@@ -1,5 +1,5 @@
-// Decides which program `paracord run` becomes, and which it starts beside itself, for its task in
-// a cluster. Pure.
+// Decides which program `paracord run` becomes for its task in a cluster, and which child process
+// it starts. Pure.
 #pragma once
 
 #include <cstdint>
@@ -16,16 +16,16 @@ struct OwnTask {
   std::vector<std::string> beside;   // a child that is started first; empty: none
 };
 
-// The flags of `paracord run`, of which each daemon gets those that it has. Empty: its default.
+// The flags of `paracord run`; each daemon gets the flags that it has. Empty: the daemon's default.
 struct OwnTaskFlags {
   std::string job, dir, device = "auto";
-  std::vector<std::string> set, accept_changes;  // of the coordinator
-  std::string http;  // of the daemon that this process becomes, not of the one beside
+  std::vector<std::string> set, accept_changes;  // for the coordinator
+  std::string http;                              // only for the daemon that this process becomes
   std::string log_level, log_format, memory_limit;
-  std::optional<int64_t> threads;  // of workers, evaluators and parameter servers
-  bool allow_programs = false;     // of workers and evaluators
-  bool stay = false;               // of workers and parameter servers
-  bool keep_job = false;           // of the coordinator
+  std::optional<int64_t> threads;  // for workers, evaluators and parameter servers
+  bool allow_programs = false;     // for workers and evaluators
+  bool stay = false;               // for workers and parameter servers
+  bool keep_job = false;           // for the coordinator
 };
 
 // Called only for a `cluster` that has a task.

@@ -26,7 +26,7 @@ struct Command {
   bool for_developers = false;
 };
 
-// Rows for another program are written as they are; only a terminal is spared their controls.
+// Writes rows unchanged for another program; only a terminal is spared control characters.
 int Predict(Args args) {
   const bool terminal = isatty(STDOUT_FILENO) != 0;
   return RunPredict(args, terminal ? TerminalOut() : std::cout, TerminalErr());
@@ -109,7 +109,7 @@ int Main(int argc, char** argv) {
   }
   (void)WantDescriptors(0);  // all there are, as a worker has: data may be many files
   const std::vector<std::string> args(argv + 1, argv + argc);
-  if (args.size() > 1 && args[0] == "help") {  // of that command, and a word that is none is named
+  if (args.size() > 1 && args[0] == "help") {  // `help COMMAND`; an unknown command is reported
     std::vector<std::string> asked(argv, argv + 1);
     asked.insert(asked.end(), {args[1], "--help"});
     std::vector<char*> words;

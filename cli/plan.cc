@@ -19,7 +19,7 @@
 namespace paracord {
 namespace {
 
-// A plan of at least so many partitions, of fewer than so many bytes on average, is a warning.
+// A plan of at least kManyPartitions, smaller than kSmallPartitionBytes on average, is a warning.
 constexpr size_t kManyPartitions = 1000;
 constexpr uint64_t kSmallPartitionBytes = 4096;
 
@@ -161,18 +161,18 @@ absl::Status PrintPlan(const Job& job, std::span<const VariableSpec> variables,
 
 namespace {
 
-// The most that stands before a row's numbers: its id, the batch that touched it last, and its
-// count of steps; and what the index takes for it.
+// The most memory of a row beside its numbers: id, last batch and count of steps in its header, and
+// the index entry.
 constexpr uint64_t kRowHeaderBytes = 16, kRowIndexBytes = 12;
 
-// How many checkpoints are on disk at once.
+// The number of checkpoints on disk at once.
 struct OnDisk {
   uint64_t full = 0;  // one of them is being written
   uint64_t continuing = 0;
 };
 OnDisk CountOnDisk(const CheckpointSpec& spec) {
   const uint64_t of_chain = std::max<uint32_t>(spec.full_every, 1);
-  // The newest `keep` lie in so many chains at most, all of which stay down to their full ones.
+  // The newest `keep` lie in at most so many chains, each kept back to its full checkpoint.
   const uint64_t chains = (spec.keep + of_chain - 2) / of_chain + 1;
   if (of_chain == 1) return {spec.keep + uint64_t{1}, 0};
   return {chains + 1, chains * (of_chain - 1)};

@@ -1,5 +1,5 @@
-// Prints the plan of a job before it runs: the cluster, the variables, and which ps holds which
-// partitions. Pure but for the stream.
+// Prints the plan of a job before it runs: the cluster, the variables, and the placement of
+// partitions on ps. Pure but for the stream.
 #pragma once
 
 #include <cstddef>
@@ -20,9 +20,9 @@ namespace paracord {
 
 void PrintCluster(const Cluster& cluster, std::ostream& out);
 
-// Prints what a round of a job is, and what counts rounds; nothing of a job without them. `devices`
-// are those of all the workers that the cluster names, nullopt if no cluster is known. An error:
-// there is no such round.
+// Prints what a round of a job is, and which keys count in rounds; nothing for a job without
+// rounds. `devices` counts the devices of all workers that the cluster names; nullopt without a
+// known cluster. An error: no such round is possible.
 absl::Status PrintRounds(const Job& job, std::optional<size_t> devices, std::ostream& out);
 
 // Prints the variables, their partitions, and the bytes of each holder with and without the
@@ -32,9 +32,8 @@ absl::Status PrintPlan(const Job& job, std::span<const VariableSpec> variables,
                        const Holders& holders, uint64_t slots, std::ostream& out,
                        Problems& warnings);
 
-// Prints what a row of each growing table takes, and what checkpoints take on disk, of which as
-// many are there at once as `checkpoint` of the job says. A growing table without `rows_max` is
-// warned of.
+// Prints the bytes of a row of each growing table, and of the checkpoints on disk, as many as
+// `checkpoint` of the job keeps at once. Warns about a growing table without `rows_max`.
 void PrintCheckpoints(const Job& job, std::span<const VariableSpec> variables,
                       const Optimizer& optimizer, std::ostream& out);
 

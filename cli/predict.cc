@@ -34,7 +34,7 @@
 namespace paracord {
 namespace {
 
-constexpr size_t kLoaded = 2;  // batches that are read before they are computed
+constexpr size_t kLoaded = 2;  // batches loaded ahead of the computing
 constexpr char kRowColumn[] = "row";
 constexpr int64_t kProgressMs = 500;
 
@@ -71,7 +71,7 @@ class StopOnSignal {
   struct sigaction interrupt_ = {}, terminate_ = {};
 };
 
-// The files that predict reads. Once a stop is asked for, every read fails, which ends the opening
+// The files that predict reads. After a stop is requested every read fails, which ends the opening
 // of large data.
 class StoppableFiles : public InputFiles {
  public:
@@ -155,7 +155,7 @@ class RowProgress {
     err_ << std::flush;
     line_ = true;
   }
-  // Clears the line, so that what follows stands in a line of its own.
+  // Clears the progress line for the text that follows.
   ~RowProgress() {
     if (line_) err_ << "\r\x1b[K" << std::flush;
   }
@@ -219,8 +219,8 @@ class Prediction {
   StoppableFiles files_;
   ExitCode code_ = ExitCode::kConfiguration;
   PredictionFormat format_ = PredictionFormat::kCsv;
-  std::vector<std::string> columns_;  // as asked for
-  std::vector<std::string> fields_;   // those that the source has
+  std::vector<std::string> columns_;  // requested columns
+  std::vector<std::string> fields_;   // present in the source
   std::unique_ptr<PredictModel> model_;
   std::unique_ptr<PredictionWriter> writer_;  // made with the first outputs
   uint64_t nans_ = 0;
@@ -336,7 +336,7 @@ absl::Status Prediction::PredictAll(const std::string& path) {
     if (first >= records) return uint64_t{0};
     const auto count = static_cast<uint32_t>(std::min(batch, records - first));
     for (uint64_t i = 0; i < model_->SizeFor(count); ++i) {
-      to.push_back(first + std::min<uint64_t>(i, count - 1));  // the last one fills it up
+      to.push_back(first + std::min<uint64_t>(i, count - 1));  // repeats the last record
     }
     return uint64_t{0};
   });

@@ -18,7 +18,7 @@ absl::Status Refuse(const std::string& why) {
   return absl::InvalidArgumentError(absl::StrCat("--data: ", why));
 }
 
-// The description of a mix's first source: all of them have the same columns.
+// Returns the first source of a mix, for all sources have the same columns.
 DataSpec FirstOfMix(const DataSpec& mix) {
   DataSpec first;
   first.options = mix.options.at("mix").at(0);
@@ -84,7 +84,7 @@ absl::Status PutFiles(std::span<const std::string> files, DataSpec& spec) {
     const bool list = lower.ends_with(".txt") || lower.ends_with(".tsv") || lower.ends_with(".csv");
     options[list ? "list" : "folder"] = AbsolutePath(files[0]);
   } else {
-    // The numbers of a text's tokens are those that the model has learnt.
+    // Keeps the vocabulary of the described files: the model has learnt its token numbers.
     const bool counts = spec.format == "text" && !options.value("vocabulary", json()).is_array() &&
                         !options.contains("vocabulary_file") &&
                         !options.contains("vocabulary_from");

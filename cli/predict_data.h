@@ -1,5 +1,5 @@
-// The records that `paracord predict` reads: which of a job's descriptions they have, and the files
-// in place of its own. Pure.
+// The records that `paracord predict` reads: the description to use from the job, with other files
+// in its place. Pure.
 #pragma once
 
 #include <span>
@@ -10,10 +10,10 @@
 
 namespace paracord {
 
-// Returns the job's data.predict, else data.test, else data.train, with `files` (from --data) in
-// place of its own. Each is a path or a pattern of paths; of arrays with names it is NAME=PATH.
-// Without files the description must be of other data than those of training. INVALID_ARGUMENT
-// names what the description lacks or what of `files` fits no key of it.
+// Returns the job's data.predict, else data.test, else data.train, with `files` (from --data)
+// replacing the files in it: each a path or pattern, or NAME=PATH for arrays with names. Without
+// `files`, data.train is not allowed. INVALID_ARGUMENT names what the description lacks, or the
+// file that fits no key.
 absl::StatusOr<DataSpec> PredictData(const Job& job, std::span<const std::string> files);
 
 }  // namespace paracord

@@ -19,7 +19,7 @@
 namespace paracord {
 namespace {
 
-// The job of a checkpoint, with settings as if its file said so.
+// Returns the job of a checkpoint, with settings applied like to a job file.
 absl::StatusOr<Job> JobOf(const Manifest& manifest, const std::vector<std::string>& set) {
   if (set.empty()) return ParseJob(manifest.job_json);
   KeyOrder order;
@@ -73,7 +73,7 @@ BuildProgramFn PredictModel::Builder() {
                 const Batch& schema) -> absl::StatusOr<std::unique_ptr<GradientProgram>> {
     const int threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
     ProgramUse programs = OwnPrograms("predict");
-    // A job that somebody names is theirs; that of a checkpoint may be anybody's.
+    // A job named on the command line is trusted; the job of a checkpoint may be anybody's.
     programs.allowed = flags_.allow_programs || !flags_.job.empty();
     ASSIGN_OR_RETURN(
         DeviceProgram built,
@@ -114,7 +114,7 @@ absl::Status PredictModel::TakeValues() {
 }
 
 uint32_t PredictModel::SizeFor(uint32_t examples) const {
-  if (IsStableHlo(job_.model)) return examples;  // it cuts and fills up by itself
+  if (IsStableHlo(job_.model)) return examples;  // the program cuts and fills batches itself
   uint32_t size = 0;
   for (const uint32_t each : workload_.program->BatchSizes()) {
     if (each >= examples && each <= job_.batch && (size == 0 || each < size)) size = each;

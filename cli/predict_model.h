@@ -1,5 +1,5 @@
-// The model that `paracord predict` computes with: a checkpoint or a file of weights, the job that
-// it is of, and the program that predicts. Blocking, in main's thread.
+// The model of `paracord predict`: a checkpoint or a file of weights, the job it belongs to, and
+// the program that predicts. Blocking, in main's thread.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@
 namespace paracord {
 
 struct PredictModelFlags {
-  std::string dir, weights;  // one of them; absolute
+  std::string dir, weights;  // either one; absolute
   std::optional<int64_t> step;
   std::string job;  // absolute; "": the checkpoint's own
   std::vector<std::string> set;
@@ -33,26 +33,26 @@ struct PredictModelFlags {
 
 class PredictModel {
  public:
-  // Chooses the checkpoint and reads the job. `notes` gets what people should know. After an error
-  // `code` is the one to leave with.
+  // Chooses the checkpoint and reads the job. `notes` gets notes for people. After an error, `code`
+  // is the exit code.
   static absl::StatusOr<std::unique_ptr<PredictModel>> Choose(Files& files, PredictModelFlags flags,
                                                               std::ostream& notes, ExitCode& code);
 
   const Job& job() const { return job_; }
   uint32_t batch() const { return job_.batch; }
-  std::string name() const;  // of the checkpoint or of the file of weights, for people
+  std::string name() const;  // names the checkpoint or file of weights, for people
 
-  // Opens the records and builds the program for them. INVALID_ARGUMENT names what does not fit.
+  // Opens the records and builds a program for them. INVALID_ARGUMENT names what does not fit.
   absl::Status Open(const DataSpec& data);
-  // Builds the program for records of this schema, which come from elsewhere.
+  // Builds the program for records of this schema, which the caller provides.
   absl::Status Build(const Batch& schema);
 
   const DataSource& source() const { return *workload_.test; }
   // The number of examples to give the program in place of `examples`: more where it computes
   // batches of some sizes alone.
   uint32_t SizeFor(uint32_t examples) const;
-  // Returns rows of a growing table, one for each id: the trained ones, and of an id without a row
-  // the values with which it would begin. INVALID_ARGUMENT: there is no such table.
+  // Returns a row of a growing table for each id: the trained row, or the initial values of an id
+  // without a row. INVALID_ARGUMENT: there is no such table.
   absl::StatusOr<std::vector<float>> Rows(const std::string& table, std::span<const uint64_t> ids);
   // Returns the model's outputs for the batch.
   absl::StatusOr<std::vector<Column>> Predict(const Batch& batch);
@@ -73,7 +73,7 @@ class PredictModel {
   std::string device_;
   Workload workload_;
   std::optional<ScoredCheckpoint> scored_;
-  std::optional<RowsOfWhole> rows_;  // of all tables, in the order of the checkpoint
+  std::optional<RowsOfWhole> rows_;  // for all tables, in the checkpoint's order
 };
 
 }  // namespace paracord

@@ -30,7 +30,7 @@ constexpr char kRowsPath[] = "/(rows of the request)";
 constexpr char kReplyPath[] = "/(reply)";
 constexpr char kCsvTensor[] = "csv", kIdsTensor[] = "ids";
 
-// The files of a process, and besides them what a frame holds and what an answer gets.
+// The process's files, the tensors held in a frame, and the outputs for an answer.
 class FrameFiles : public AllFiles {
  public:
   std::map<std::string, std::string> held;
@@ -169,7 +169,7 @@ absl::Status Server::Start(ExitCode& code) {
   ASSIGN_OR_RETURN(forms_, InputForms::Of(job_.model));
   const std::string path = kRowsPath;
   absl::StatusOr<DataSpec> data = PredictData(job_, {&path, 1});
-  if (data.ok() && data->format == "csv") {  // other formats have arrays by input
+  if (data.ok() && data->format == "csv") {  // other formats have an array for each input
     rows_ = *std::move(data);
     rows_->inputs_alone = true;
     rows_->options.erase(kBadRecordsKey);  // a request has an answer for each of its rows
@@ -253,7 +253,7 @@ absl::Status Server::Add(Batch batch, bool inputs, Answers& answers) {
   return inputs ? AddInputs(batch, answers) : AddOutputs(std::move(batch), answers);
 }
 
-// Appends to the answer of that name, which the first batch makes.
+// Appends to the answer of that name; the first batch creates it.
 Answer& TensorOf(const std::string& name, const std::string& dtype,
                  const std::vector<uint64_t>& shape, uint64_t examples, Answers& answers) {
   const auto found = std::ranges::find(answers, name, &Answer::name);
@@ -288,7 +288,7 @@ absl::Status Server::AddInputs(const Batch& batch, Answers& answers) {
       continue;
     }
     std::vector<int64_t> whole;
-    // What a program takes is not known: what float32 lacks is whole there.
+    // For a program of unknown input types, numbers that float32 cannot hold count as whole.
     const bool wants =
         ids_.contains(column.name) ||
         (unknown ? !column.exact.empty() : forms_[column.name] == TensorForm::kWhole);
@@ -357,7 +357,7 @@ bool Send(const std::string& frame, std::ostream& out) {
   return out.flush().good();
 }
 
-// Reads the bytes of a frame. Memory grows with what arrives, and not by what the length announces.
+// Reads a frame of `size` bytes. Memory grows with the bytes that arrive, not with `size`.
 std::string ReadFrame(uint64_t size, std::istream& in) {
   constexpr uint64_t kPieceBytes = 1 << 20;
   std::string frame;

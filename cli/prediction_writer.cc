@@ -22,12 +22,12 @@ uint64_t NumbersOf(const Column& output) {
   return numbers;
 }
 
-// An output of one number is a number, and no list of one.
+// Whether an output of one element is written as a number instead of a list.
 bool IsNumber(const Column& output) {
   return output.shape.empty() || (output.shape.size() == 1 && output.shape[0] == 1);
 }
 
-// The shortest text that reads back as the same float32.
+// Appends the shortest text that reads back as the same float32.
 void AppendNumber(float value, std::string& text) {
   if (std::isnan(value)) return void(text += "nan");
   char digits[32];

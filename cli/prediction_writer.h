@@ -1,5 +1,5 @@
-// Writes a model's outputs for many records, in their order: as CSV, as a JSON object a line, or as
-// arrays of NumPy. What is written is buffered, 1 MiB at most. Used in one thread.
+// Writes a model's outputs for many records, in order: as CSV, one JSON object a line, or NumPy
+// arrays. Buffers at most 1 MiB. Used in one thread.
 #pragma once
 
 #include <cstdint>
@@ -21,12 +21,12 @@ enum class PredictionFormat { kCsv, kJsonl, kNpy };
 // Of an output with more numbers a CSV is no table any more.
 inline constexpr uint64_t kCsvNumbersMax = 4096;
 
-// What all records have alike.
+// The columns that all records share.
 struct PredictionTable {
-  std::vector<std::string> copied;  // the names of the columns that are copied
-  std::vector<Column> outputs;      // names and shapes, of one record; "" is called "prediction"
+  std::vector<std::string> copied;  // names of the copied columns
+  std::vector<Column> outputs;      // names and shapes for one record; "" is called "prediction"
   uint64_t records = 0;
-  bool at_once = false;  // text is passed on with each batch, for whoever reads it as it comes
+  bool at_once = false;  // text is flushed with each batch, for readers that follow
 };
 
 class PredictionWriter {
@@ -36,7 +36,7 @@ class PredictionWriter {
   // an output may have more records, which are left out.
   virtual absl::Status Add(std::span<const std::string> copied, std::span<const Column> outputs,
                            size_t records) = 0;
-  // Writes what is buffered, and syncs.
+  // Writes the buffer, and syncs.
   virtual absl::Status End() = 0;
 };
 
@@ -46,7 +46,7 @@ std::string PredictionName(const Column& output);
 // Opens a file of an array's name; "" where the format has one file.
 using OpenPredictionFn =
     std::function<absl::StatusOr<std::unique_ptr<WriteFile>>(const std::string& name)>;
-// INVALID_ARGUMENT says what the format cannot hold, and which one can.
+// INVALID_ARGUMENT names what the format cannot hold, and a format that can.
 absl::StatusOr<std::unique_ptr<PredictionWriter>> MakePredictionWriter(
     PredictionFormat format, const PredictionTable& table, const OpenPredictionFn& open);
 

@@ -8,8 +8,8 @@
 
 namespace paracord {
 
-// Returns the amount in its unit, which is CPUs or bytes. INVALID_ARGUMENT says why `text` is no
-// quantity, and how one is written.
+// Returns the amount in CPUs or bytes. INVALID_ARGUMENT says what is wrong with `text`, and how a
+// quantity is written.
 absl::StatusOr<double> ParseQuantity(const std::string& text);
 
 }  // namespace paracord

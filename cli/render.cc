@@ -1,4 +1,4 @@
-// paracord render kubernetes: the manifests that run a job, for who has no kustomize.
+// paracord render kubernetes: the manifests that run a job, for users without kustomize.
 #include <algorithm>
 #include <filesystem>
 #include <optional>
@@ -125,11 +125,11 @@ struct RenderFlags {
                  &ps_kind);
   }
 
-  // Checks what goes into YAML as it is.
+  // Checks values that are copied into YAML unquoted.
   absl::Status Check();
 };
 
-// Returns the seconds of "90s", "10m", "12h" or "7d"; 0 if the text is no such time.
+// Returns the seconds of "90s", "10m", "12h" or "7d"; 0 if malformed.
 uint64_t SecondsOf(const std::string& text) {
   if (text.empty()) return 0;
   constexpr std::pair<char, uint64_t> kUnits[] = {{'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86400}};
@@ -164,7 +164,7 @@ absl::Status CheckNodeChoice(const ManifestOptions& options) {
   return absl::OkStatus();
 }
 
-// Checks amounts of CPUs and bytes, which the manifests have as they are.
+// Checks amounts of CPUs and bytes, which are copied into the manifests.
 absl::Status CheckAmounts(const ManifestOptions& options) {
   constexpr double kCpusMin = 0.001;     // the smallest step that Kubernetes knows
   constexpr double kClaimMin = 1 << 20;  // less holds no checkpoint, and a unit was forgotten
@@ -197,7 +197,7 @@ absl::Status CheckAmounts(const ManifestOptions& options) {
   return absl::OkStatus();
 }
 
-// Checks that what --export writes outlives the pod that writes it.
+// Checks that the file of --export outlives the pod that writes it.
 absl::Status CheckExport(const ManifestOptions& options) {
   const std::string& to = options.export_to;
   const std::string ending = std::filesystem::path(to).extension().string();
@@ -298,7 +298,7 @@ size_t LargestConfigMap(const std::string& manifests) {
   return largest;
 }
 
-// Returns the job as the cluster that the flags ask for trains it, and how many ps that has.
+// Reads the job for the cluster described by the flags, and sets the number of ps.
 absl::StatusOr<Job> ReadJobFor(RenderFlags& flags, const std::string& path) {
   PosixFiles files;
   const auto read = [&](std::span<const std::string> settings) {
@@ -378,7 +378,7 @@ int RunRender(Args args, std::ostream& out, std::ostream& err) {
   options.gpus = static_cast<uint64_t>(own.gpus);
   if (options.image.empty()) {
     options.image = absl::StrCat("localhost/paracord:", PARACORD_VERSION,
-                                 options.gpus > 0 ? "-cuda" : "");  // as deploy/image names them
+                                 options.gpus > 0 ? "-cuda" : "");  // named by deploy/image
   }
   const std::string directory = std::filesystem::path(path).parent_path().string();
   const absl::StatusOr<std::string> manifests = KubernetesManifests(*job, directory, options);

@@ -1,6 +1,6 @@
-// paracord run: becomes the daemon whose task TF_CONFIG names, so that one command serves all
-// replicas of an operator. Where the cluster has no chief, worker 0 is one as well, as TensorFlow
-// has it: its address is the coordinator's. Without ps, paracord-worker is all that a worker is.
+// paracord run: becomes the daemon of the task in TF_CONFIG, so that one command serves all
+// replicas of an operator. If the cluster has no chief, worker 0 is also the coordinator, like in
+// TensorFlow, at the same address. Without ps, a worker is paracord-worker alone.
 #include <unistd.h>
 
 #include <cerrno>
@@ -33,7 +33,7 @@ void Add(Words& words, const std::string& flag, const std::string& value) {
   if (!value.empty()) words.insert(words.end(), {flag, value});
 }
 
-// Adds what every daemon has, and what those that compute have.
+// Adds the flags of every daemon, and the flags of daemons that compute.
 void AddShared(Words& words, const OwnTaskFlags& flags, bool computes) {
   Add(words, "--log-level", flags.log_level);
   Add(words, "--log-format", flags.log_format);
@@ -43,7 +43,7 @@ void AddShared(Words& words, const OwnTaskFlags& flags, bool computes) {
   }
 }
 
-// Adds what says which job a coordinator owns.
+// Adds the flags that describe a coordinator's job.
 void AddJob(Words& words, const OwnTaskFlags& flags) {
   Add(words, "--job", flags.job);
   for (const std::string& setting : flags.set) Add(words, "--set", setting);
@@ -118,7 +118,7 @@ absl::StatusOr<Cluster> FromEnvironment() {
   return **std::move(cluster);
 }
 
-// The targets of `flags` are in `own`, which must outlive it.
+// Declares the flags with targets in `own`, which must outlive `flags`.
 void AddFlags(Flags& flags, OwnTaskFlags& own) {
   flags.String("job", "FILE", "the job, for the coordinator", &own.job);
   flags.Strings("set", "KEY=VALUE", kSetHelp, &own.set);
@@ -177,7 +177,7 @@ int RunRun(Args args, std::ostream& out, std::ostream& err) {
   const std::string bin =
       std::filesystem::read_symlink("/proc/self/exe", error).parent_path().string();
   if (error) return refuse("/proc/self/exe: " + error.message());
-  // The child ends when this process does, which is the coordinator by then.
+  // The child ends with this process, which is the coordinator by then.
   if (!own.beside.empty()) {
     own.beside[0] = absl::StrCat(bin, "/", own.beside[0]);
     SpawnOptions options;

@@ -61,7 +61,7 @@ void RemoveIfLeft(const std::string& path) {
                     facts.st_uid == geteuid() && (facts.st_mode & 0077) == 0;
   if (!ours) return;
   const int lock = OpenLock(path, O_CLOEXEC);
-  if (lock < 0) return;  // not one of these, or one that is just being made
+  if (lock < 0) return;  // foreign, or under construction
   if (TakeLock(lock, /*unlockable=*/false)) RemoveSockets(path);
   close(lock);
 }

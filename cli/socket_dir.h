@@ -1,7 +1,7 @@
-// The folder below TMPDIR with the sockets of a local cluster (a socket's path must be short, so
-// the folder is not below the job's DIR). Its file `lock` is locked while the owner, or a daemon
-// that inherited the lock, lives, so that a later owner can tell which folders a killed one left
-// behind. Used in one thread.
+// The folder below TMPDIR with the sockets of a local cluster: paths of sockets must be short, so
+// the job's DIR does not serve. The owner, and daemons that inherit the lock, hold its file `lock`
+// locked while they live; by that a later owner recognises the folders of killed ones. Used in one
+// thread.
 #pragma once
 
 #include <memory>
@@ -13,9 +13,9 @@ namespace paracord {
 
 class SocketDir {
  public:
-  // Makes a folder in `parent`, and first removes those that killed owners of this user left there.
+  // Makes a folder in `parent`, after removing folders of this user's killed owners.
   static absl::StatusOr<std::unique_ptr<SocketDir>> Make(const std::string& parent);
-  ~SocketDir();  // removes it
+  ~SocketDir();  // removes the folder
   SocketDir(const SocketDir&) = delete;
   SocketDir& operator=(const SocketDir&) = delete;
 

@@ -14,7 +14,7 @@
 
 namespace paracord {
 
-// A line that grows beyond this is shown in several lines.
+// A longer line is shown in several parts.
 constexpr size_t kLineBytesMax = 64 * 1024;
 
 SshDaemon::SshDaemon(std::string task, std::string log, std::ostream& out)
@@ -48,11 +48,10 @@ absl::StatusOr<pid_t> SshDaemon::Start(SpawnOptions spawn) {
 
 void SshDaemon::Tell(int signal) {
   if (to_ < 0) return;
-  // A daemon that a shell put into the background ignores SIGINT until it installs a handler.
+  // A daemon started in the background by a shell ignores SIGINT until it installs a handler.
   const int passed = signal == SIGINT ? SIGTERM : signal;
   const std::string line = absl::StrCat(sigabbrev_np(passed), "\n");
-  // A write that fails means that the daemon has ended or its connection is lost, which Reap finds
-  // out.
+  // A failed write means that the daemon has ended or the connection is lost; Reap notices.
   (void)!write(to_, line.data(), line.size());
 }
 

@@ -1,5 +1,5 @@
-// A daemon on another host, seen through its ssh process here. Its output goes, line by line, to
-// its log file and, behind its task ("ps:0 | "), to an output of ours; signals reach it through its
+// A daemon on another host, behind a local ssh process. Its output goes, line by line, to its log
+// file and, prefixed with its task ("ps:0 | "), to a stream of ours; signals travel through its
 // standard input (cli/ssh_hosts.h). Never blocks. Used in one thread.
 #pragma once
 
@@ -16,7 +16,7 @@ namespace paracord {
 class SshDaemon {
  public:
   SshDaemon(std::string task, std::string log, std::ostream& out);
-  ~SshDaemon();  // closes what is open, which the daemon takes as SIGTERM
+  ~SshDaemon();  // closes the input, which the daemon takes as SIGTERM
   SshDaemon(const SshDaemon&) = delete;
   SshDaemon& operator=(const SshDaemon&) = delete;
 
@@ -26,8 +26,8 @@ class SshDaemon {
   void Tell(int signal);
   // Shows the whole lines that have come since the last call.
   void Read();
-  // Shows the rest, even a line without an end. Called after ssh has ended; it does not wait for
-  // other processes that still hold ssh's output.
+  // Shows the remaining output, even a line without an end. Called after ssh has ended; does not
+  // wait for other processes that still hold ssh's output.
   void Close();
 
  private:
@@ -38,7 +38,7 @@ class SshDaemon {
   std::ostream& out_;
   int from_ = -1;
   int to_ = -1;
-  std::string pending_;  // a line that has no end yet
+  std::string pending_;  // a line without its end so far
 };
 
 }  // namespace paracord

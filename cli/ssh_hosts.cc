@@ -32,7 +32,7 @@ std::string ShellWord(const std::string& text) {
 absl::Status CheckHosts(const std::vector<std::string>& hosts) {
   if (hosts.empty()) return absl::InvalidArgumentError("--hosts: needs at least one host");
   for (const std::string& host : hosts) {
-    // ssh would take it for a flag of its own.
+    // ssh would read such a host as a flag.
     if (host.starts_with("-")) {
       return absl::InvalidArgumentError(absl::StrCat("--hosts: ", host, " is no host"));
     }
@@ -94,7 +94,7 @@ std::vector<std::string> SshHosts::Command(const Task& task,
       "wait $daemon; code=$?; kill $reader 2>/dev/null; exit $code");
   std::vector<std::string> command = options_.command;
   command.push_back(HostOf(task));
-  // The user's login shell may be no POSIX shell, so it only starts one.
+  // The login shell may not be POSIX: it only starts one that is.
   command.push_back("exec /bin/sh -c " + ShellWord(script));
   return command;
 }

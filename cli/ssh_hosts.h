@@ -1,9 +1,9 @@
-// The hosts of a cluster that ssh reaches: which task runs where, at which address it listens, and
-// the command that runs it there. Pure: starts nothing, dials nobody.
+// The hosts of a cluster reached by ssh: the host of each task, the address where it listens, and
+// the command that runs it. Pure: starts nothing, dials nobody.
 //
-// On its host a daemon is run by a shell that reads its standard input. A line with the name of a
-// signal is passed on to the daemon. The end of the input, which a lost connection or a dead caller
-// causes, is SIGTERM. The shell leaves with the daemon's exit code.
+// On the host a shell runs the daemon and reads standard input. A line with the name of a signal is
+// passed on to the daemon. The end of the input, caused by a lost connection or a dead caller,
+// means SIGTERM. The shell exits with the daemon's exit code.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,14 @@
 
 namespace paracord {
 
-// Quotes one argument for a shell, if it needs quotes.
+// Quotes an argument for a shell where necessary.
 std::string ShellWord(const std::string& text);
 
 struct SshOptions {
-  std::vector<std::string> hosts;    // "name" or "user@name", as ssh and the daemons know them
-  std::vector<std::string> command;  // of ssh, in front of the host; the first word is a path
+  std::vector<std::string> hosts;    // "name" or "user@name", for ssh and the daemons
+  std::vector<std::string> command;  // ssh with its flags; the first word is a path
   std::string bin_dir;               // where the programs are on each host
-  int64_t port = 7400;               // the coordinator's; the tasks have those after it
+  int64_t port = 7400;               // the coordinator's port; tasks take the following ones
 };
 
 // INVALID_ARGUMENT names an entry that is no host.
@@ -38,8 +38,8 @@ class SshHosts {
   std::string AddressOf(const Task& task) const;  // "host:port"
   // Returns how many tasks of the task's role run on its host.
   uint32_t Sharing(const Task& task) const;
-  // Returns the whole ssh command that runs `daemon` with `variables` ("NAME=value") in its
-  // environment, and divides its host's processors among the tasks of its role there.
+  // Returns the whole ssh command that runs `daemon` with `variables` ("NAME=value") in the
+  // environment and with the processor share of the task's role on the host.
   std::vector<std::string> Command(const Task& task, const std::vector<std::string>& variables,
                                    const std::vector<std::string>& daemon) const;
 

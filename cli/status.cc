@@ -1,4 +1,4 @@
-// paracord status: what a coordinator is doing, and who waits for whom.
+// paracord status: what a coordinator is doing, and which process waits for which.
 #include <chrono>
 #include <cstdlib>
 #include <ostream>
@@ -32,8 +32,8 @@ using nlohmann::json;
 constexpr std::chrono::seconds kWatchAgain(2);
 constexpr char kClearScreen[] = "\x1b[H\x1b[2J";
 
-// Checks that the coordinator at `address`, which `dir` names, leads the job there: by now the
-// address may be another job's.
+// Checks that the coordinator at `address`, read from `dir`, leads the job there: another job may
+// use the address by now.
 absl::Status CheckOfDir(Files& files, const std::string& dir, const std::string& address,
                         const json& status) {
   const absl::StatusOr<bool> leads = LeadsJob(files, dir, status);
@@ -115,7 +115,7 @@ void PrintNotes(const json& status, std::ostream& out) {
                            first.empty() ? "" : ", first " + first.front().get<std::string>());
   }
   const json certificate = status.value("certificate", json::object());
-  constexpr double kSoonDays = 14;  // as the alert ParacordCertificateExpires
+  constexpr double kSoonDays = 14;  // like the alert ParacordCertificateExpires
   if (const double days = certificate.value("days_left", kSoonDays); days < kSoonDays) {
     out << absl::StrFormat(
         "the coordinator's certificate %s: replace it\n",
@@ -260,7 +260,7 @@ json SummaryAt(Files& files, const std::string& path, std::ostream& err) {
   return nullptr;
 }
 
-// Shows what the directory says when no coordinator answers: how the job ended, and its newest
+// Shows the directory's facts when no coordinator answers: the end of the job, and the newest
 // checkpoint.
 int ShowDir(Files& files, const std::string& dir, const absl::Status& why, bool as_json,
             std::ostream& out, std::ostream& err) {

@@ -1,5 +1,5 @@
-// Asks a coordinator for its status: once, or again and again in the background. AskStatus blocks
-// its caller; a StatusWatch is used in one thread. Neither reads the status.
+// Asks a coordinator for its status: once, or repeatedly in the background. AskStatus blocks the
+// caller; a StatusWatch is used in one thread. Neither parses the status.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// Named tensors in a safetensors file, which commands read and write. They are float32 in memory
-// and in files that are written, but for ids; a file that is read may have integers. Blocking, in
-// main's thread. Errors name the file and the tensor.
+// Named tensors in a safetensors file, read and written by commands. They are float32 in memory and
+// in written files, except ids; a file to read may have integers. Blocking, in main's thread.
+// Errors name the file and the tensor.
 #pragma once
 
 #include <cstdint>
@@ -35,8 +35,8 @@ struct ReadTensor {
   std::string name;
   std::vector<uint64_t> shape;
   std::vector<float> values;
-  std::vector<std::string> strings = {};  // in place of the values
-  std::vector<ExactInteger> exact = {};   // of kWhole: the large ones among the values
+  std::vector<std::string> strings = {};  // instead of values
+  std::vector<ExactInteger> exact = {};   // for kWhole: large values
 };
 
 // The way in which a tensor is read. kNumbers reads float32. kWhole also lists the integers that

@@ -1,7 +1,7 @@
-// Standard output and error as commands write to them: what comes from files and peers (names of
-// tasks, variables and paths, messages) never reaches a terminal with its control characters, which
-// could move the cursor, change what stands there, or type for the user. Used in main's
-// thread; others write whole lines to std::cerr, each through TerminalText.
+// Standard output and error of commands. Text from files and peers (names of tasks, variables and
+// paths, messages) never reaches a terminal with control characters, which could move the cursor,
+// overwrite text, or type for the user. Used in main's thread; other threads write whole lines to
+// std::cerr through TerminalText.
 #pragma once
 
 #include <cstddef>
@@ -11,11 +11,11 @@
 
 namespace paracord {
 
-// Passes text on as TerminalText makes it, a line at a time; what is no whole line yet goes on when
-// it is flushed or destroyed.
+// Passes text on through TerminalText, a line at a time; an incomplete line is passed on when the
+// stream is flushed or destroyed.
 class TerminalStream : public std::ostream {
  public:
-  // `to` must outlive this. With `at_once` every piece of text is flushed.
+  // `to` must outlive the stream. With `at_once` every piece of text is flushed.
   explicit TerminalStream(std::ostream& to, bool at_once = false);
   ~TerminalStream() override;
 
@@ -44,7 +44,7 @@ size_t TerminalColumns(int descriptor);
 // Whether colours may be written: neither NO_COLOR is set nor is TERM "dumb".
 bool ColoursWanted();
 
-// Those of the process.
+// The streams of the process.
 std::ostream& TerminalOut();
 std::ostream& TerminalErr();
 

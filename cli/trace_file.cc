@@ -22,7 +22,7 @@ absl::Status Write(Files& files, const std::string& dir, const std::string& out)
     const std::string_view whole(text.data(), text.rfind('\n') + 1);  // 0: no line is whole
     RETURN_IF_ERROR(file->Append(whole));
   }
-  // All lines end with a comma, so JSON needs one more event without it.
+  // Every line ends with a comma; JSON needs a last event without one.
   RETURN_IF_ERROR(file->Append("{\"name\":\"end\",\"ph\":\"M\",\"pid\":0,\"args\":{}}]}\n"));
   return file->Sync();
 }

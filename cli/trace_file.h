@@ -1,4 +1,4 @@
-// Merges the spans that the daemons of a cluster wrote (common/trace.h) into one file of Chrome's
+// Merges the spans written by the daemons of a cluster (common/trace.h) into one file in Chrome's
 // trace format.
 #pragma once
 

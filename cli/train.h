@@ -17,14 +17,14 @@ inline constexpr int64_t kTrainPsMax = 64;
 inline constexpr int64_t kTrainWorkersMax = 256;
 
 struct TrainFlags {
-  std::string command = "train";  // as messages name it
+  std::string command = "train";  // the command's name in messages
   std::string job_file;
   std::vector<std::string> set, accept_changes;
   std::optional<int64_t> ps;  // none: by the job's strategy
   int64_t workers = 1;
   std::string device = "auto";
-  std::optional<int64_t> threads;  // of each worker
-  std::string memory_limit;        // of each process; "": by its machine
+  std::optional<int64_t> threads;  // for each worker
+  std::string memory_limit;        // for each process; "": by its machine
   std::string dir;
   std::string log_level = "info";
   bool evaluator = false;
@@ -38,7 +38,7 @@ struct TrainFlags {
   bool insecure = false;          // the daemons speak plain text
   std::string on_hosts;           // the flags that say so, for who goes on with the job
 
-  void AddTo(Flags& flags);  // those that both commands have
+  void AddTo(Flags& flags);  // the flags of both commands
 };
 
 // Trains until the job ends or somebody stops it; returns the exit code.

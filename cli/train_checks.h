@@ -1,5 +1,5 @@
-// What `paracord train` finds out of a job before it starts a process: its strategy, and whether
-// its partitions and the rows of its batches fit into the processes that hold them.
+// The checks of `paracord train` before it starts a process: the job's strategy, and whether
+// partitions and the rows of batches fit into the processes that hold them.
 #pragma once
 
 #include <cstdint>
@@ -29,10 +29,10 @@ absl::StatusOr<uint64_t> MemoryLimitOf(const std::string& memory_limit, const Ho
 // the key or the flag.
 absl::StatusOr<JobInCluster> ReadJobOf(Files& files, TrainFlags& flags);
 
-// INVALID_ARGUMENT names the key of a job that no holders can train whose processes have this
-// --memory-limit; without a `memory_limit` nobody knows what they hold. `lines` gets what its
-// tables ask of ps. Nothing is said of a program in a process, whose variables only it knows. Reads
-// data only where the model does not say enough.
+// INVALID_ARGUMENT names the key of a job that no holders can train with this --memory-limit a
+// process; without a `memory_limit` the holders' memory is unknown. `lines` gets the needs of the
+// tables. A program in a process is not checked, since only the program knows its variables. Reads
+// data only where the model leaves shapes open.
 absl::Status CheckFits(Files& files, const Job& job, const Holders& holders,
                        std::optional<uint64_t> memory_limit, std::vector<std::string>& lines);
 
@@ -41,20 +41,20 @@ absl::Status CheckFits(Files& files, const Job& job, const Holders& holders,
 // are left to the workers. INVALID_ARGUMENT: a path has a scheme that nobody reads, such as gs://.
 absl::Status CheckDataFiles(Files& files, const Job& job);
 
-// Prints warnings of the job on standard error, with --verbose also the notes, and checks that its
-// data are there and that it fits into its holders on this machine; of other hosts nobody knows
-// here what they have. `notes` gets what the job asks of its holders, in lines for people.
+// Prints the job's warnings on standard error (with --verbose also notes). Checks that the job's
+// data exist and that holders on this machine have room for the job; other hosts' memory is unknown
+// here. `notes` gets the job's needs in lines for people.
 absl::Status CheckBeforeStart(Files& files, const TrainFlags& flags, const Job& job,
                               std::vector<std::string>& notes);
 
-// Writes the notes to DIR/logs/notes.txt, where those of an earlier run are replaced.
+// Writes the notes to DIR/logs/notes.txt, in place of an earlier run's.
 absl::Status KeepNotes(Files& files, const std::string& dir, const std::vector<std::string>& notes);
 
-// Returns what the job is trained on, for people. An error says that the device that was asked for
-// is not there.
+// Describes for people what device the job is trained on. An error says that the requested device
+// is missing.
 absl::StatusOr<std::string> WhereItComputes(const TrainFlags& flags);
 
-// Returns what is trained, how and on what, for people.
+// Describes for people what is trained, how and on what.
 std::string StartText(const TrainFlags& flags, const JobInCluster& job, const std::string& where);
 
 }  // namespace paracord

@@ -15,19 +15,18 @@ struct TrainEnd {
   std::string summary_before;  // text of the summary that an earlier run left
   std::string to_go_on;        // the command
   bool json = false;
-  std::string command = "train";  // of paracord, as messages name it
+  std::string command = "train";  // the paracord command's name in messages
   std::string log = "";           // path of the coordinator's
 };
 
-// Shows the end of a coordinator that left by itself, and the summary that it wrote; returns its
-// exit code.
+// Shows the end of a coordinator that left by itself, and its summary; returns its exit code.
 int ShowEnd(Files& files, const TrainEnd& end, int coordinator_exit, Progress& progress);
 
-// Returns "stopped (why); to go on from step-40-g1-r3: command", shown after a drain. `first` is
-// what has to happen before that command can help, such as "once that is mended, ".
+// Returns "stopped (why); to go on from step-40-g1-r3: command", shown after a drain. `first` is a
+// condition before the command, such as "once that is mended, ".
 std::string StoppedText(Files& files, const TrainEnd& end, const std::string& first = "");
 
-// Says who was given up, and why: how often it died, or its own last words.
+// Says which daemon was given up, and why: how often it died, or its last words.
 std::string GivenUpText(Files& files, const LocalCluster::Death& lost);
 
 // Returns the last message in a daemon's log with all its lines (the last kLastLinesMax), which

@@ -42,7 +42,7 @@ struct Begin {
     return absl::OkStatus();
   }
 
-  // Rows of a growing table that the file has are drawn all the same, which makes no error.
+  // Also draws rows that the file has for a growing table, which makes no error.
   absl::Status FillRows(size_t v, std::span<const uint64_t> ids, std::span<float> out) const {
     const uint64_t width = RowElements(variables[v]);
     RowInitializer drawn;
@@ -61,7 +61,7 @@ struct Begin {
   }
 };
 
-// Reads the first examples, and returns the values that they need, and their rows of tables.
+// Reads the first examples, and returns their values and their rows of tables.
 absl::StatusOr<Values> Prepare(const Begin& begin, const DataSource& source, bool training,
                                GradientProgram& program, Batch& batch,
                                std::shared_ptr<const TableRows>& rows) {

@@ -1,4 +1,4 @@
-// Computes one batch of a job as a worker would, without a cluster, to see whether that works.
+// Computes one batch of a job like a worker, without a cluster, as a test.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@ namespace paracord {
 
 struct TriedBatch {
   std::string line;                       // for people
-  std::shared_ptr<const TableRows> rows;  // that the batch read; null without tables
+  std::shared_ptr<const TableRows> rows;  // read by the batch; null without tables
 };
 
 // Computes loss and gradients of the first examples of `train`, with the values with which the job

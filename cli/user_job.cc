@@ -29,8 +29,8 @@ absl::StatusOr<std::string> ReadFor(Files& files, const Job& job,
                       absl::StrCat("initial_weights: ", std::string(weights.status().message())));
 }
 
-// Returns a batch of no examples with the columns that the model's InputLayers say; nullopt if they
-// do not say all.
+// Returns an empty batch with the columns of the model's InputLayers; nullopt if they leave
+// something open.
 std::optional<Batch> SchemaOf(const nlohmann::json& keras) {
   const absl::StatusOr<ModelSpec> model = ReadKerasModel(keras);
   if (!model.ok()) return std::nullopt;
@@ -53,8 +53,7 @@ std::optional<Batch> SchemaOf(const nlohmann::json& keras) {
   return schema;
 }
 
-// Returns the variables of the model, for which the data are opened if its file leaves shapes to
-// them.
+// Returns the variables of the model. Opens the data only if the model leaves shapes to the data.
 absl::StatusOr<std::vector<VariableSpec>> VariablesOf(Files& files, const Job& job) {
   absl::StatusOr<std::vector<VariableSpec>> known = VariablesOfModel(job);
   if (known.ok()) return known;

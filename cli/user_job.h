@@ -1,5 +1,5 @@
-// A job as a person gives it to a command: its model and its initial weights may be files that
-// Keras saved, which daemons do not read. Blocking, in main's thread.
+// A job as a user gives it to a command: model and initial weights may be files saved by Keras,
+// which daemons do not read. Blocking, in main's thread.
 #pragma once
 
 #include <memory>
@@ -18,7 +18,7 @@
 
 namespace paracord {
 
-// These are ReadJobFile with files of Keras.
+// ReadJobFile with support for files of Keras.
 absl::StatusOr<Job> ReadUserJob(Files& files, const std::string& path,
                                 std::span<const std::string> settings = {});
 std::optional<Job> ReadUserJob(Files& files, const std::string& path,
@@ -28,17 +28,17 @@ std::optional<Job> ReadUserJob(Files& files, const std::string& path,
 // The error has a line for each problem of the model.
 absl::StatusOr<std::vector<VariableSpec>> VariablesOfModel(const Job& job);
 
-// Opens the initial weights of a job whose model has these variables, wherever they are.
+// Opens the initial weights for a model with these variables, from any supported file.
 absl::StatusOr<std::unique_ptr<InitialWeights>> OpenInitialWeights(
     Files& files, const Job& job, std::span<const VariableSpec> variables);
 
-// What daemons need of a job whose initial weights are in a file of Keras.
+// Converts initial weights in a Keras file for daemons.
 class PlacedWeights {
  public:
-  // Reads the weights, unless the job begins with others or `resumes`. Errors name the file and
-  // what its weights do not fit.
+  // Reads the weights if the job takes them from a Keras file, unless `resumes`. Errors name the
+  // file and the misfit.
   static absl::StatusOr<PlacedWeights> Read(Files& files, const Job& job, bool resumes);
-  // Writes them into the job's directory, and lets the job name that file.
+  // Writes the weights into the job's directory, and makes the job name that file.
   absl::Status Place(Files& files, const std::string& dir, Job& job) const;
 
  private:

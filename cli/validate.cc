@@ -1,4 +1,4 @@
-// `paracord validate`: prints the plan of a job, or everything that is wrong with it.
+// `paracord validate`: prints the plan of a job, or all of its problems.
 #include <algorithm>
 #include <cstdlib>
 #include <optional>
@@ -49,7 +49,7 @@
 namespace paracord {
 namespace {
 
-// Collects problems to print them at the end; each line of a message becomes one line.
+// Collects problems, to print them at the end, one line for each line of a message.
 class Report {
  public:
   template <class T>
@@ -107,7 +107,7 @@ void PrintData(const char* key, const DataSpec& spec, const DataSource& source, 
       << (more.empty() ? "" : ", ") << more << ")\n";
 }
 
-// Shows the first records to the program (GradientProgram::LookAt), and warns of a layer whose
+// Shows the first records to the program (GradientProgram::LookAt), and warns about layers whose
 // vocabulary has none of their values.
 void CheckFirstBatches(const DataSource& source, GradientProgram& program, const std::string& where,
                        Report& report) {
@@ -142,8 +142,8 @@ std::unique_ptr<DataSource> OpenData(Files& files, const char* key, const DataSp
   return *std::move(source);
 }
 
-// Opens the records to predict for, which need no labels, and compares their inputs with those that
-// the model is trained with.
+// Opens the records to predict, which need no labels, and compares their inputs with the training
+// data's.
 void CheckPredictData(Files& files, const Job& job, const DataSource* train,
                       const std::string& where, Report& report, std::ostream& out) {
   if (!job.predict.has_value()) return;
@@ -167,13 +167,13 @@ std::string FirstDoubt(const GradientProgram& program, const DataSource& source)
     doubt = program.Doubt(batch);
     return doubt.empty() ? absl::OkStatus() : absl::CancelledError();
   };
-  ReadFirstRecords(source, look).IgnoreError();  // what cannot be read was said before
+  ReadFirstRecords(source, look).IgnoreError();  // reading errors were reported before
   return doubt;
 }
 
 bool Compiles(const std::string& device) { return !device.empty() || !PjrtPluginPaths().empty(); }
 
-// `device` is the plug-in that is to compile a program of StableHLO; "" leaves it to the
+// `device` is the plug-in that compiles a StableHLO program; "" leaves the choice to the
 // environment.
 absl::StatusOr<std::unique_ptr<GradientProgram>> Build(const Job& job, const DataSource& train,
                                                        const std::string& device, bool allowed) {
@@ -195,10 +195,10 @@ struct ValidateFlags {
   std::string device;  // a plug-in; "": the processor
   bool batch = false;
   bool allow_programs = false;
-  std::optional<uint64_t> memory_limit;  // of each holder
+  std::optional<uint64_t> memory_limit;  // for each holder
 };
 
-// Prints what a batch with these rows asks of each ps.
+// Prints what a batch with these rows costs each ps.
 absl::Status SayNeeds(const Job& job, const GradientProgram& program, const Optimizer& optimizer,
                       const ValidateFlags& flags, const TableRows* rows, std::ostream& out) {
   ASSIGN_OR_RETURN(const BatchNeeds needs,
@@ -207,7 +207,7 @@ absl::Status SayNeeds(const Job& job, const GradientProgram& program, const Opti
   return CheckNeeds(needs, flags.memory_limit.value_or(MemoryBudget::kUnlimited));
 }
 
-// Reads the job's optimizer and those that tables have of their own.
+// Reads the job's optimizer and the tables' own ones.
 absl::StatusOr<Optimizer> ReadOptimizers(const Job& job, const std::string& where, Report& report) {
   absl::StatusOr<Optimizer> optimizer = absl::UnknownError("the job names none");
   if (!job.optimizer.name.empty()) {
@@ -293,11 +293,11 @@ struct WantedCluster {
   std::optional<Cluster> named;
 
   bool by_flags() const { return ps.has_value() || workers.has_value(); }
-  // Returns the cluster that a job with this strategy has; nullopt if nobody says anything of it.
+  // Returns the cluster of a job with this strategy; nullopt if nothing describes a cluster.
   std::optional<ClusterShape> ShapeFor(const std::string& strategy) const {
     ClusterShape shape =
         ShapeOf(ps.value_or(IsWithoutPs(strategy) ? 0 : 1), workers.value_or(1), device);
-    // With --ps alone nobody says how many workers there are.
+    // With --ps alone the number of workers is open.
     if (!workers.has_value() && ps.value_or(0) > 0) shape.workers = 0;
     const bool names_tasks = named.has_value() && named->ps.size() + named->workers.size() > 0;
     if (by_flags() || (!names_tasks && shape.devices > 1)) return shape;
@@ -309,13 +309,13 @@ struct WantedCluster {
   }
 };
 
-// Reads the job as it is in the cluster, where one is known, and prints its strategy there.
+// Reads the job for its cluster, if one is known, and prints the strategy there.
 std::optional<Job> ReadJobFor(Files& files, const std::string& path,
                               std::vector<std::string> settings, const WantedCluster& wanted,
                               Problems& problems, std::ostream& out) {
   std::optional<Job> job = ReadUserJob(files, path, settings, problems);
   if (!job.has_value() || !problems.empty()) return job;
-  std::string chosen = "parameter_server";  // as `paracord train` without a cluster of its own
+  std::string chosen = "parameter_server";  // like `paracord train` without a cluster
   const std::optional<ClusterShape> shape = wanted.ShapeFor(job->guarantees.strategy);
   const absl::Status stages =
       wanted.device == "auto" ? absl::OkStatus() : CheckStageDevices(*job, wanted.device);
@@ -460,7 +460,7 @@ int RunValidate(Args args, std::ostream& out, std::ostream& err) {
              report, out);
     report.Warn(words.job, JobWarnings(*job));
   }
-  out.flush();  // before what is said of it
+  out.flush();  // before the problems
   return report.Say(err);
 }
 

@@ -28,8 +28,7 @@ void CheckTimeouts(const TimeoutsSpec& timeouts, Problems& warnings) {
         "processes leave before a coordinator can be started again");
 }
 
-// Warns of a batch size in the model's file that differs from the job's, which is the one that
-// counts.
+// Warns if the model's file has another batch size than the job; the job's counts.
 void CheckBatchShapes(const ModelSpec& model, const Job& job, Problems& warnings) {
   for (const Endpoint& input : model.inputs) {
     const LayerSpec& layer = model.layers[model.nodes[input.node].layer];
