@@ -265,7 +265,7 @@ TEST_CASE("init leaves out a column that only numbers the rows, and says so") {
             "warning: the file has more columns of numbers than the model's inputs take: "
             "a, b were taken because they come first, and c not"));
 
-  // The same model by other files: one that has too few columns, and one of whose ids some repeat.
+  // The same model with other files: one with too few columns, and one with repeated ids.
   const auto run = [&](int numbers, const std::string& text) {
     return Run(RunInit, {directory.Write("model.json", DenseModel(numbers)),
                          directory.Write("rows.csv", text), "--out", directory / "other.json"});

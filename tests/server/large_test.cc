@@ -8,7 +8,7 @@
 namespace paracord {
 namespace {
 
-// Returns a cord that repeats one block of 4 MiB, so that a large push takes little memory.
+// Returns a cord that repeats one block of 4 MiB: a large push with little memory.
 absl::Cord Repeated(float value, uint64_t elements) {
   const absl::Cord part = CordOf(Floats(1 << 20, value));
   absl::Cord whole;

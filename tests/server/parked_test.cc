@@ -21,7 +21,7 @@ TestModel OneMatrix() {
   return model;
 }
 
-// A ps that may pin a byte less than one copy of its values, and a reader that pins all of them.
+// A ps that may pin one byte less than a copy of its values, and a reader that pins all values.
 struct SlowReader {
   using CallPtr = std::shared_ptr<FakeCall>;
 

@@ -1,4 +1,4 @@
-// A ps prepares, beside what it serves, partitions that a move will bring it, and keeps its own.
+// A ps prepares partitions for a move, while it serves its present partitions and keeps them.
 #include <filesystem>
 #include <memory>
 #include <set>
@@ -86,7 +86,7 @@ TEST_CASE("a ps that prepares goes on from checkpoint to checkpoint by the diffe
   TestPs unprepared(model, dir);
   REQUIRE(unprepared.Adopt(4).ok());
   CHECK_FALSE(unprepared.Load(third).ok());
-  // It trains on, and its checkpoint can continue the one that it was loaded from.
+  // The prepared ps trains on, and its next checkpoint can continue the one that it has loaded.
   PushOn(fresh, 17, 20);
   PushOn(old, 17, 20);
   CHECK(GrownRows(fresh, PreparedIds()) == GrownRows(old, PreparedIds()));
