@@ -340,6 +340,8 @@ std::optional<Job> ReadJobFor(Files& files, const std::string& path,
   if (job.has_value() && problems.empty() && shape.has_value()) {
     const absl::Status devices = CheckDevices(job->guarantees, *shape);
     if (!devices.ok()) problems.Add("", std::string(devices.message()));
+    const absl::Status copies = CheckCopies(job->partitioner, *shape);
+    if (!copies.ok()) problems.Add("", std::string(copies.message()));
   }
   return job;
 }

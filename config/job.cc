@@ -56,6 +56,7 @@ class JobReader {
   void ReadTimeouts();
   void ReadPartitioner();
   void ReadCheckpoint();
+  void ReadCopies();
   std::optional<NamedSpec> ReadOr(NamedKind kind, const std::string& key,
                                   std::optional<NamedSpec> compiled);
 
@@ -85,6 +86,7 @@ Job JobReader::Read(json model) {
   ReadTimeouts();
   ReadPartitioner();
   ReadCheckpoint();
+  ReadCopies();
   fields_.Find("model");
   fields_.ReportUnknown();
   return std::move(job_);
@@ -358,6 +360,21 @@ void JobReader::ReadCheckpoint() {
   fields.Integer("keep", 1, 1 << 20, job_.checkpoint.keep);
   fields.Integer("full_every", 1, 1000, job_.checkpoint.full_every);
   fields.ReportUnknown();
+}
+
+// Second holders read the checkpoints that the first ones write.
+void JobReader::ReadCopies() {
+  fields_.Integer("copies", 0, 1, job_.partitioner.copies);
+  if (job_.partitioner.copies == 0) return;
+  if (job_.guarantees.sync()) {
+    fields_.Problem("copies",
+                    "is of asynchronous jobs, and `consistency` is \"sync\": leave copies out");
+  } else if (job_.checkpoint.every_seconds == 0) {
+    fields_.Problem(
+        "copies",
+        "are read from checkpoints while the job trains, and `checkpoint.every_seconds` "
+        "is 0, which writes none: give a number above 0, or leave copies out");
+  }
 }
 
 std::optional<Job> ReadJob(const json& document, Files* files, const BaseDirectory& base,

@@ -93,6 +93,7 @@ struct PartitionerSpec {
   uint64_t max_shard_bytes = 0;            // max_size
   std::optional<uint64_t> max_shards = 8;  // min_size, max_size
   std::string placement = "greedy";        // or "round_robin": which ps has which partition
+  uint32_t copies = 0;                     // 1: each partition has a second ps, beside its first
 };
 
 // The compression of gradients on their way to the ps. A remainder that is not sent is added to the
@@ -240,11 +241,11 @@ absl::StatusOr<Job> ParseJob(const std::string& canonical_json);
 std::string PsSettings(const Job& job);
 
 // Checks that a job may go on from a checkpoint of the job `before`. Only epochs, steps, stop_when,
-// evaluate, checkpoint, failures, timeouts, wire, compression, overlap, backup, the optimizer's
-// learning rate, the strategy, stages and the paths of data files may differ; the error names every
-// other key that differs. `plan` is the data plan of `before`, which stays. The text of program
-// files named in `accepted` may differ, too; the coordinator compares variables and metrics once a
-// worker has run the program.
+// evaluate, checkpoint, failures, timeouts, wire, compression, overlap, backup, copies, the
+// optimizer's learning rate, the strategy, stages and the paths of data files may differ; the error
+// names every other key that differs. `plan` is the data plan of `before`, which stays. The text of
+// program files named in `accepted` may differ, too; the coordinator compares variables and metrics
+// once a worker has run the program.
 absl::Status CheckResumable(Job before, const Job& now, const DataPlan& plan,
                             std::span<const std::string> accepted = {});
 

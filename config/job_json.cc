@@ -144,6 +144,7 @@ json ToJson(const Job& job) {
         {"keep", job.checkpoint.keep},
         {"full_every", job.checkpoint.full_every}}},
   };
+  if (job.partitioner.copies > 0) object["copies"] = job.partitioner.copies;
   GuaranteesToJson(job.guarantees, object);
   StagesToJson(job.guarantees.stages, object);
   return object;
@@ -199,7 +200,7 @@ void EraseWhatMayDiffer(json& job) {
   // not depend on them.
   for (const char* key :
        {"epochs", "steps", "stop_when", "evaluate", "checkpoint", "failures", "timeouts", "wire",
-        "compression", "overlap", "backup", "strategy", "stages"}) {
+        "compression", "overlap", "backup", "copies", "strategy", "stages"}) {
     job.erase(key);
   }
   job["optimizer"].erase("learning_rate");

@@ -113,6 +113,13 @@ absl::Status CheckDevices(const GuaranteesSpec& guarantees, const ClusterShape& 
                                                  "or {\"staleness\": S}"));
 }
 
+absl::Status CheckCopies(const PartitionerSpec& partitioner, const ClusterShape& shape) {
+  if (partitioner.copies == 0 || shape.ps > 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "copies: is 1, which gives each partition two ps, and ", CountText(shape, shape.ps, "ps"),
+      shape.ps == 0 ? ": leave copies out, or add ps" : ": add a second ps, or leave copies out"));
+}
+
 StrategyChoice ExplainStrategy(const GuaranteesSpec& guarantees, ClusterShape shape) {
   if (guarantees.stages.count > 1) shape.devices = 1;
   // A job that was read for its cluster names the strategy that the cluster led to.
@@ -163,6 +170,7 @@ absl::StatusOr<JobInCluster> ReadJobIn(const ClusterShape& shape,
     ASSIGN_OR_RETURN(result.job, read_with(std::move(more), why));
   }
   RETURN_IF_ERROR(CheckDevices(result.job.guarantees, shape));
+  RETURN_IF_ERROR(CheckCopies(result.job.partitioner, shape));
   return result;
 }
 

@@ -119,6 +119,26 @@ TEST_CASE("several devices are refused by both keys where a job has no rounds") 
   CHECK(absl::IsInvalidArgument(ReadJobIn({0, 1, 2}, {}, read).status()));
 }
 
+TEST_CASE("a job with copies needs two ps") {
+  PartitionerSpec partitioner;
+  CHECK(CheckCopies(partitioner, {.ps = 1, .workers = 1}).ok());
+  partitioner.copies = 1;
+  CHECK(CheckCopies(partitioner, {.ps = 2, .workers = 1}).ok());
+  CHECK(CheckCopies(partitioner, {.ps = 1, .workers = 1}).message() ==
+        "copies: is 1, which gives each partition two ps, and the cluster names 1 ps (key "
+        "cluster.ps): add a second ps, or leave copies out");
+  CHECK(CheckCopies(partitioner, {.ps = 0, .workers = 2, .by_flags = true}).message() ==
+        "copies: is 1, which gives each partition two ps, and --ps is 0: leave copies out, or add "
+        "ps");
+  const auto read = [&](std::span<const std::string>) -> absl::StatusOr<Job> {
+    Job job;
+    job.partitioner = partitioner;
+    return job;
+  };
+  CHECK(absl::IsInvalidArgument(ReadJobIn({1, 1, 1}, {}, read).status()));
+  CHECK(ReadJobIn({2, 1, 1}, {}, read).ok());
+}
+
 TEST_CASE("a job is read again with the strategy that its cluster chose") {
   std::vector<std::string> settings_seen;
   const auto read = [&](std::span<const std::string> settings) -> absl::StatusOr<Job> {
