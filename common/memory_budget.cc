@@ -79,6 +79,17 @@ absl::Status MemoryBudget::HoldVariables(uint64_t bytes, uint64_t push_bytes, ui
   return absl::OkStatus();
 }
 
+absl::Status MemoryBudget::CheckBeside(uint64_t bytes, uint64_t push_bytes) const {
+  const uint64_t least = std::min(bytes, kUnlimited) + variables_ + rounds_ + kProgramBytes;
+  const uint64_t push = std::min(push_bytes, kUnlimited) + push_bytes_;
+  if (least <= limit_ && (limit_ - least) / 2 >= push) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat("variables and slots of ", HumanBytes(bytes), " beside ", HumanBytes(variables_),
+                   " and pushes of ", HumanBytes(push), " need at least ",
+                   HumanBytes((least + 2 * push) * parts_), ", and --memory-limit is ",
+                   HumanBytes(limit_ * parts_), ": give this ps more memory, or the job more ps"));
+}
+
 bool MemoryBudget::CountVariables(uint64_t bytes) {
   variables_ = bytes;
   const uint64_t held = std::min(bytes, kUnlimited) + rounds_ + kProgramBytes;

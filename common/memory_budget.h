@@ -124,6 +124,9 @@ class MemoryBudget {
   // too, and their rows count in `rounds`.
   absl::Status HoldVariables(uint64_t bytes, uint64_t push_bytes, uint64_t round_bytes = 0,
                              bool round_rows = false);
+  // Whether further variables and slots of `bytes`, with a push of `push_bytes`, could be held
+  // beside those that are held. RESOURCE_EXHAUSTED: they could not.
+  absl::Status CheckBeside(uint64_t bytes, uint64_t push_bytes) const;
   // Counts the present bytes of the variables, because growing tables gain rows all the time, and
   // divides the rest anew, but at least an eighth of the limit and room for a push: rows are never
   // taken back, and without room for requests training would stop for ever. Returns true the first

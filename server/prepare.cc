@@ -29,8 +29,10 @@ void ParameterServer::Impl::Prepare(LoadRequest request, const CallPtr& call) {
     RETURN_IF_ERROR(CheckOrder(load->order().fence(), load->order().coordinator_boot_id(),
                                /*held=*/false));
     if (!orders_.preparing().waiting.empty()) {
-      if (orders_.preparing().wanted != checkpoint ||
-          orders_.preparing().waiting.size() >= kWaitingMax) {
+      const bool same = orders_.preparing().load != nullptr &&
+                        orders_.preparing().load->IsLike(*load) &&
+                        orders_.preparing().wanted == checkpoint;
+      if (!same || orders_.preparing().waiting.size() >= kWaitingMax) {
         return absl::UnavailableError(
             absl::StrCat("this ps prepares checkpoint ", orders_.preparing().wanted, " still"));
       }

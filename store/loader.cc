@@ -261,6 +261,7 @@ absl::Status RestoreAll(Files& files, const std::string& directory, const LoadRe
     return absl::OkStatus();
   };
   if (prepared != nullptr && prepared->IsFor(request)) {
+    prepared->partitions().Keep(request, content);
     RETURN_IF_ERROR(add(prepared->partitions()));
   }
   Preparation rest(request, content, maker, memory);

@@ -1,6 +1,7 @@
 #include "store/preparation.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -50,6 +51,28 @@ const VariableSpec& Preparation::VariableOf(size_t place) const {
 
 bool Preparation::Has(uint32_t partition) const {
   return std::ranges::find(ids_, partition) != ids_.end();
+}
+
+void Preparation::Keep(const LoadRequest& order, const Content& content) {
+  std::set<uint32_t> ordered;
+  for (const PartitionSpec& spec : order.partitions()) {
+    if (content.Find(spec.id()) == nullptr) ordered.insert(spec.id());
+  }
+  size_t kept = 0;
+  for (size_t i = 0; i < ids_.size(); ++i) {
+    if (!ordered.contains(ids_[i])) continue;
+    if (kept != i) {
+      specs_[kept] = specs_[i];
+      ids_[kept] = ids_[i];
+      restored_[kept] = std::move(restored_[i]);
+      read_[kept] = std::move(read_[i]);
+    }
+    ++kept;
+  }
+  specs_.resize(kept);
+  ids_.resize(kept);
+  restored_.resize(kept);
+  read_.resize(kept);
 }
 
 absl::Status Preparation::Read(Files& files, const std::string& directory, KnownDamage& damage) {
@@ -134,28 +157,30 @@ absl::StatusOr<std::shared_ptr<PreparedLoad>> PreparedLoad::Make(
   made->content_.run_id = made->order_.fence().run_id();
   made->content_.plan = made->order_.plan();
   ASSIGN_OR_RETURN(made->content_.optimizer, ParseOptimizer(job.optimizer));
-  made->reserved_.Count(NeedOf(made->order_, made->content_.optimizer).all);
+  const LoadNeed need = NeedOf(made->order_, made->content_.optimizer);
+  RETURN_IF_ERROR(made->budget_->CheckBeside(need.all, need.pushed));
+  made->reserved_.Count(need.all);
   made->maker_.emplace(made->content_, /*keeps_before=*/false, job.seed, std::move(pinned));
   made->partitions_.emplace(made->order_, made->content_, *made->maker_, made->reserved_);
   return made;
 }
 
 bool PreparedLoad::IsLike(const PreparedLoad& other) const {
-  return Covers(other.order_) && order_.partitions_size() == other.order_.partitions_size();
+  return IsOfJob(other.order_) && order_.partitions_size() == other.order_.partitions_size() &&
+         CountIn(other.order_) == partitions_->size();
 }
 
 bool PreparedLoad::IsFor(const LoadRequest& order) const {
-  return !partitions_->checkpoint().empty() && Covers(order);
+  return !partitions_->checkpoint().empty() && IsOfJob(order) && CountIn(order) > 0;
 }
 
-bool PreparedLoad::Covers(const LoadRequest& order) const {
-  if (order.fence().run_id() != order_.fence().run_id()) return false;
-  if (order.job_json() != order_.job_json()) return false;
-  size_t ordered = 0;
-  for (const PartitionSpec& spec : order.partitions()) {
-    ordered += partitions_->Has(spec.id()) ? 1 : 0;
-  }
-  return ordered == partitions_->size();
+bool PreparedLoad::IsOfJob(const LoadRequest& order) const {
+  return order.fence().run_id() == order_.fence().run_id() && order.job_json() == order_.job_json();
+}
+
+size_t PreparedLoad::CountIn(const LoadRequest& order) const {
+  return static_cast<size_t>(std::ranges::count_if(
+      order.partitions(), [&](const PartitionSpec& spec) { return partitions_->Has(spec.id()); }));
 }
 
 }  // namespace paracord

@@ -36,6 +36,8 @@ class Preparation {
   // The checkpoint that was read last; empty: none was, or the newest try failed.
   const std::string& checkpoint() const { return checkpoint_; }
   bool Has(uint32_t partition) const;
+  // Forgets the partitions that are not among those of the order, or are in `content` already.
+  void Keep(const LoadRequest& order, const Content& content);
   size_t size() const { return ids_.size(); }
 
   // Makes the partitions of what was read, once. `own`: a later checkpoint may continue the one
@@ -62,21 +64,24 @@ class Preparation {
 // A preparation beside what a ps serves, with all that it needs.
 class PreparedLoad {
  public:
-  // INVALID_ARGUMENT: the order makes no sense.
+  // INVALID_ARGUMENT: the order makes no sense. RESOURCE_EXHAUSTED: there is no room for the
+  // partitions beside those that are served.
   static absl::StatusOr<std::shared_ptr<PreparedLoad>> Make(LoadRequest order,
                                                             std::shared_ptr<PinnedBytes> pinned,
                                                             std::shared_ptr<MemoryBudget> memory);
   const LoadRequest& order() const { return order_; }
   // Whether another one is of the same run, job and partitions.
   bool IsLike(const PreparedLoad& other) const;
-  // Whether a checkpoint was read of partitions that are all among those of an order of the same
-  // run and job.
+  // Whether a checkpoint was read of partitions some of which are among those of an order of the
+  // same run and job.
   bool IsFor(const LoadRequest& order) const;
   Preparation& partitions() { return *partitions_; }
 
  private:
   PreparedLoad(LoadRequest order, std::shared_ptr<MemoryBudget> memory);
-  bool Covers(const LoadRequest& order) const;
+  bool IsOfJob(const LoadRequest& order) const;
+  // How many of the partitions of the order this has.
+  size_t CountIn(const LoadRequest& order) const;
 
   const LoadRequest order_;
   const std::shared_ptr<MemoryBudget> budget_;

@@ -113,6 +113,62 @@ TEST_CASE("a ps that prepares reads a checkpoint whole that does not continue th
   CHECK(GrownCounts(fresh).rows() == GrownCounts(old).rows());
 }
 
+TEST_CASE("a ps takes over those that it has prepared of an order, beside what it serves") {
+  const TestModel model = PreparedModel();
+  TestDirectory root;
+  const std::string dir = root / "job";
+  TestPs old(model, dir);
+  old.Ready();
+  PushOn(old, 0, 10);
+  const std::string first = CommitGrown(old, 1, "", true);
+  TestPs ps(model, dir);
+  REQUIRE(ps.Adopt(2).ok());
+  LoadRequest own = ps.LoadOrder(first);
+  own.mutable_partitions()->DeleteSubrange(1, own.partitions_size() - 1);
+  REQUIRE(ps.Call<PsDescription>(method::kLoad, own).ok());
+  LoadRequest others = PrepareOrder(ps, first);
+  others.mutable_partitions()->DeleteSubrange(0, 1);
+  REQUIRE(ps.Call<PsDescription>(method::kLoad, others).ok());
+  // Two of those that are prepared become its own, and no file is left to read them from.
+  RemoveRowsOf(dir, first);
+  REQUIRE(ps.Adopt(3).ok());
+  LoadRequest more = ps.LoadOrder(first);
+  more.mutable_partitions()->DeleteSubrange(3, more.partitions_size() - 3);
+  more.set_retain(true);
+  const auto loaded = ps.Call<PsDescription>(method::kLoad, more);
+  REQUIRE(loaded.ok());
+  CHECK(loaded->partitions_size() == 3);
+  CHECK(loaded->prepared().empty());
+  // The others are dropped.
+  REQUIRE(ps.Adopt(4).ok());
+  LoadRequest all = ps.LoadOrder(first);
+  all.set_retain(true);
+  CHECK_FALSE(ps.Call<PsDescription>(method::kLoad, all).ok());
+}
+
+TEST_CASE("what has no room beside the variables that are served is not prepared") {
+  constexpr uint64_t kMiB = uint64_t{1} << 20;
+  TestModel model;
+  model.job.optimizer = {"sgd", {{"learning_rate", 1.0}}};
+  model.variables = {TestVariable("dense/kernel", {96, 1 << 18})};
+  model.partitions = {TestPartition(0, 0, "dense/kernel/part_0", 0, 48),
+                      TestPartition(1, 0, "dense/kernel/part_1", 48, 96)};
+  const auto refused = [&](uint64_t limit) {
+    TestPs ps(model, "", 0, 0, 0, false, std::make_shared<MemoryBudget>(limit));
+    REQUIRE(ps.Adopt(1).ok());
+    LoadRequest own = ps.LoadOrder("");
+    own.mutable_partitions()->DeleteSubrange(1, 1);
+    REQUIRE(ps.Call<PsDescription>(method::kLoad, own).ok());
+    LoadRequest other = PrepareOrder(ps, "step-1-g1-r1");
+    other.mutable_partitions()->DeleteSubrange(0, 1);
+    return ps.Call<PsDescription>(method::kLoad, other).status();
+  };
+  const absl::Status small = refused(256 * kMiB);
+  CHECK(absl::IsResourceExhausted(small));
+  CHECK_THAT(std::string(small.message()), Catch::Contains("--memory-limit is 256.0 MiB"));
+  CHECK_FALSE(absl::IsResourceExhausted(refused(1024 * kMiB)));  // there is no such checkpoint
+}
+
 TEST_CASE("a preparation that fails is forgotten, and the next one is whole") {
   const TestModel model = PreparedModel();
   TestDirectory root;
