@@ -12,6 +12,7 @@
 #include "cli/commands.h"
 #include "cli/progress.h"
 #include "cli/status_watch.h"
+#include "common/human_bytes.h"
 #include "common/json_text.h"
 #include "common/steady_ms.h"
 #include "config/cluster.h"
@@ -81,6 +82,26 @@ std::string OneTask(const json& ps) {
   absl::StrAppend(&line, SilenceText(ps));
   if (ps.contains("problem")) absl::StrAppend(&line, ": ", ps.at("problem").get<std::string>());
   return line;
+}
+
+void PrintMove(const json& move, std::ostream& out) {
+  if (move.empty()) return;
+  out << absl::StrFormat("move to %d ps: %s%s\n", move.value("ps", uint64_t{0}),
+                         move.value("phase", ""),
+                         move.contains("problem") ? ": " + move.value("problem", "") : "");
+}
+
+void PrintCopies(const json& copies, std::ostream& out) {
+  if (copies.empty()) return;
+  out << absl::StrFormat("copies: %d of %d partitions are on two ps, %s on one\n",
+                         copies.value("with_both", uint64_t{0}),
+                         copies.value("partitions", uint64_t{0}),
+                         HumanBytes(copies.value("bytes_with_one", uint64_t{0})));
+  const json by_ps = copies.value("by_ps", json::array());
+  for (size_t i = 0; i < by_ps.size(); ++i) {
+    const std::string problem = by_ps[i].value("problem", "");
+    if (!problem.empty()) out << "  ps:" << i << " has no room for copies: " << problem << "\n";
+  }
 }
 
 void PrintTables(const json& tables, std::ostream& out) {
@@ -193,11 +214,8 @@ void Print(const json& status, std::ostream& out) {
     out << "strategy " << strategy.value("name", "") << ": " << strategy.value("why", "") << "\n";
   }
   PrintRounds(status.value("rounds", json::object()), out);
-  if (const json move = status.value("move", json::object()); !move.empty()) {
-    out << absl::StrFormat("move to %d ps: %s%s\n", move.value("ps", uint64_t{0}),
-                           move.value("phase", ""),
-                           move.contains("problem") ? ": " + move.value("problem", "") : "");
-  }
+  PrintMove(status.value("move", json::object()), out);
+  PrintCopies(status.value("copies", json::object()), out);
   for (const json& ps : status.at("ps")) out << OneTask(ps) << "\n";
   PrintTables(status.value("tables", json::object()), out);
   for (const json& worker : status.at("workers")) PrintWorker(worker, out);

@@ -167,8 +167,9 @@ uint64_t Checkpoints::LeastEntered(uint64_t batches) const {
   return batches;
 }
 
-std::vector<std::string> Checkpoints::Thin(size_t keep, const std::string& best) {
-  std::set<std::string> kept;
+std::vector<std::string> Checkpoints::Thin(size_t keep, const std::string& best,
+                                           const std::vector<std::string>& in_use) {
+  std::set<std::string> kept(in_use.begin(), in_use.end());
   size_t usable = 0;
   bool healthy_kept = false;
   const Manifest* newer = nullptr;  // the next newer usable one that is kept

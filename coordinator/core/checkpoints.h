@@ -63,8 +63,9 @@ class Checkpoints {
   // newest `keep`, the newest healthy checkpoint, `best`, and all of their bases. If `keep` is
   // above 1 and a single full checkpoint, which may be damaged, underlies them all, a second full
   // checkpoint is kept. A checkpoint whose contents equal the next newer one is dropped, so a
-  // restart without progress evicts no older checkpoint.
-  std::vector<std::string> Thin(size_t keep, const std::string& best);
+  // restart without progress evicts no older checkpoint. Those `in_use` are being read.
+  std::vector<std::string> Thin(size_t keep, const std::string& best,
+                                const std::vector<std::string>& in_use = {});
   // Forgets one checkpoint, or a full checkpoint and all its increments, after a write failed with
   // `why` because the disk is full: a newer checkpoint is worth more than the number kept. The
   // newest one always stays.

@@ -58,7 +58,7 @@ CoordinatorCore::CoordinatorCore(CoreOptions options, FoundInDir found, int64_t 
   ps_.SetRun(record_.run_id());
   ps_.TakeOver(record_.replaced_run_id());
   ++record_.counters().coordinator_recoveries;
-  saved_recoveries_ = Recoveries();
+  record_.SaysRecoveries(Recoveries());
   // Another list of ps than the job has moved from is a new wish of whoever gives it.
   if (record_.layout().has_value()) {
     if (record_.layout()->given == options_.ps_addresses) {
@@ -72,9 +72,9 @@ CoordinatorCore::CoordinatorCore(CoreOptions options, FoundInDir found, int64_t 
 }
 
 JobView CoordinatorCore::View() const {
-  return {options_,  phases_,      record_,   generation_, ps_,          sessions_,
-          refusals_, throughput_,  training_, history_,    lane_leases_, evaluations_,
-          failures_, checkpoints_, rounds_,   end_,        move_,        samples_found_};
+  return {options_,    phases_,   record_,  generation_,  ps_,           sessions_, refusals_,
+          throughput_, training_, history_, lane_leases_, evaluations_,  failures_, checkpoints_,
+          rounds_,     end_,      move_,    copies_,      samples_found_};
 }
 
 std::vector<Effect> CoordinatorCore::Step(int64_t now_ms, const Event& event) {
@@ -86,7 +86,10 @@ std::vector<Effect> CoordinatorCore::Step(int64_t now_ms, const Event& event) {
   }
   if (!phases_.ended()) {
     const std::optional<std::string> lost = ps_.Drive(now_ms_, phases_.formed());
-    if (lost.has_value()) EndJob(ExitCode::kPeerLost, "failed", *lost);
+    if (lost.has_value() && !PromoteSeconds(/*unprepared=*/true)) {
+      EndJob(ExitCode::kPeerLost, "failed", *lost);
+    }
+    DriveCopies(std::holds_alternative<TickEvent>(event));
     DriveMove();
     DriveFormation();
     DriveRounds();

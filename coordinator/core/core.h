@@ -6,7 +6,8 @@
 // phases of the job, hands events on and acts on what comes back: core.cc (the loop, the phases and
 // the end), core_job.cc (what the job is), core_ps.cc (the cluster forms), core_rollback.cc (what
 // it begins with), core_joins.cc and core_workers.cc (workers), core_lanes.cc (leases of lanes),
-// core_failures.cc (batches that fail), core_move.cc (to more or fewer ps),
+// core_failures.cc (batches that fail), core_move.cc (to more or fewer ps), core_copies.cc (second
+// holders),
 // core_rounds.cc (checkpoints),
 // core_cuts.cc (their states in synchronous training), core_history.cc (what each epoch brought).
 //
@@ -24,6 +25,7 @@
 #include "common/exit_code.h"
 #include "config/job.h"
 #include "coordinator/core/agreement.h"
+#include "coordinator/core/copies.h"
 #include "coordinator/core/core_options.h"
 #include "coordinator/core/cuts.h"
 #include "coordinator/core/effects.h"
@@ -106,10 +108,13 @@ class CoordinatorCore {
   bool Living() const { return phases_.formed() || ps_.AnyHoldsRun(); }
 
   // core_move.cc
+  absl::Status CheckCopiesMove(const ScaleRequest& request) const;
   absl::StatusOr<Move::Plan> PlanMove(const ScaleRequest& request) const;
   std::optional<std::string> NoRoom(const Move::Plan& plan) const;
   void DriveMove();
   bool PrepareMove();
+  // An order to prepare partitions of the checkpoint, without the fence and the partitions.
+  LoadRequest PrepareOrder(const std::string& checkpoint) const;
   bool HasTables() const;
   void GiveUpMove(const std::string& why);
   void StopForMove();
@@ -121,6 +126,16 @@ class CoordinatorCore {
   bool TakeClosingCheckpoint(const CheckpointRound& round);
   void LayoutWritten(const absl::Status& status);
   void MoveAgain(const std::string& why);
+
+  // core_copies.cc
+  void DriveCopies(bool tick);
+  void DriveGuests();
+  std::vector<Standing> Standings() const;
+  bool PromoteSeconds(bool unprepared);
+  void LayoutPromoted();
+  bool MayPlaceCopies() const;
+  void PlaceCopies();
+  void PrepareCopies();
 
   // core_rollback.cc
   std::optional<std::string> WhyRollBack() const;
@@ -210,7 +225,6 @@ class CoordinatorCore {
   Departure end_;
   LastWord last_word_{effects_};
   JobRecord record_;
-  uint64_t saved_recoveries_ = 0;          // Recoveries() when job.state was last written for them
   std::optional<uint64_t> samples_found_;  // in the ledgers, when this life first read them
   Generation generation_;
   PsTracker ps_;
@@ -230,6 +244,7 @@ class CoordinatorCore {
   CheckpointRounds rounds_;
   Cuts cuts_;
   Move move_;
+  Copies copies_;
 };
 
 }  // namespace paracord

@@ -41,7 +41,9 @@ void CoordinatorCore::OrderSnapshots() {
     const CutView view = ViewOfCut();
     rounds_.SetCut(cuts_.Order(view), view.planned_end);
   }
-  for (uint32_t i = 0; i < ps_.size(); ++i) ps_.AskSnapshot(i, rounds_.Ask(i));
+  for (uint32_t i = 0; i < ps_.size(); ++i) {
+    if (ps_.Needed(i)) ps_.AskSnapshot(i, rounds_.Ask(ps_.PlaceOf(i)));
+  }
 }
 
 // An end was planned after a cut had been ordered ahead: asks the ps how far they are.

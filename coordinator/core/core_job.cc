@@ -77,8 +77,7 @@ uint64_t CoordinatorCore::Recoveries() const {
 
 // The next coordinator goes on counting from what job.state says.
 void CoordinatorCore::SaveRecoveries() {
-  const uint64_t recoveries = Recoveries();
-  if (std::exchange(saved_recoveries_, recoveries) != recoveries) SaveJobState();
+  if (!record_.SaysRecoveries(Recoveries())) SaveJobState();
 }
 
 void CoordinatorCore::Handle(const JobStateWrittenEvent& event) {
@@ -89,6 +88,7 @@ void CoordinatorCore::Handle(const JobStateWrittenEvent& event) {
   if (move_.Is(Move::Phase::kWriting) && (!event.status.ok() || !record_.writer().again())) {
     LayoutWritten(event.status);
   }
+  if (copies_.writing() && event.status.ok() && !record_.writer().again()) LayoutPromoted();
   if (!event.status.ok()) {
     effects_.Error(absl::StrCat("job.state is not written: ", record_.writer().problem()));
     // An evaluation that is lost is only repeated; a decision to stop has to be durable first.

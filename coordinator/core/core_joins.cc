@@ -214,12 +214,17 @@ void CoordinatorCore::OpenSession(CallId call, const JoinRequest& request) {
   opened.set_id(session->id);
   opened.set_run_id(record_.run_id());
   opened.set_generation(generation_.claimed());
-  for (const Ps& ps : ps_.all()) {
+  for (uint32_t i = 0; i < ps_.size(); ++i) {
+    if (!ps_.Needed(i)) continue;
     PsInfo& info = *opened.add_ps();
-    info.set_address(ps.address);
-    info.set_boot_id(ps.description.boot_id());
+    info.set_address(ps_.all()[i].address);
+    info.set_boot_id(ps_.all()[i].description.boot_id());
   }
-  for (const PartitionSpec& partition : ps_.layout()) *opened.add_partitions() = partition;
+  for (const PartitionSpec& partition : ps_.layout()) {
+    PartitionSpec& placed = *opened.add_partitions();
+    placed = partition;
+    placed.set_ps(ps_.PlaceOf(partition.ps()));
+  }
   *opened.mutable_plan() = record_.plan();
   refusals_.Joined(session->task);
   effects_.Info(absl::StrCat(session->task, " joined (", session->device, ")"));

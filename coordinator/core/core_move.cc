@@ -1,6 +1,5 @@
 // A running job moves to more or fewer ps (move.h).
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -11,6 +10,7 @@
 #include "common/status_macros.h"
 #include "config/cluster.h"
 #include "coordinator/core/core.h"
+#include "coordinator/core/holdings.h"
 #include "coordinator/core/partitioner.h"
 #include "coordinator/core/placement.h"
 
@@ -19,30 +19,11 @@ namespace {
 
 using nlohmann::json;
 
-// Returns the bytes of each partition: of a growing table those of the rows that have come.
-std::vector<uint64_t> BytesNow(const JobView& job) {
-  const std::vector<PartitionSpec>& placed = job.ps.layout();
-  std::vector<uint64_t> bytes = PartitionBytes(job.record.variables(), placed);
-  for (const Ps& ps : job.ps.all()) {
-    for (const PartitionDescription& partition : ps.description.partitions()) {
-      if (!partition.has_table() || partition.id() >= bytes.size()) continue;
-      bytes[partition.id()] = partition.table().bytes();
-    }
-  }
-  return bytes;
-}
-
 std::vector<uint64_t> SumByPs(size_t ps_count, const std::vector<uint64_t>& bytes,
                               const std::vector<uint32_t>& holders) {
   std::vector<uint64_t> sums(ps_count);
   for (size_t i = 0; i < bytes.size(); ++i) sums[holders[i]] += bytes[i];
   return sums;
-}
-
-std::vector<uint32_t> HoldersOf(const std::vector<PartitionSpec>& placed) {
-  std::vector<uint32_t> holders;
-  for (const PartitionSpec& partition : placed) holders.push_back(partition.ps());
-  return holders;
 }
 
 std::string PlanJson(const JobView& job, const Move::Plan& plan) {
@@ -65,6 +46,25 @@ std::string PlanJson(const JobView& job, const Move::Plan& plan) {
 
 }  // namespace
 
+// Whether a job with copies may move to so many ps now.
+absl::Status CoordinatorCore::CheckCopiesMove(const ScaleRequest& request) const {
+  if (!options_.HasCopies()) return absl::OkStatus();
+  if (request.ps() == 1) {
+    return absl::InvalidArgumentError(
+        "--ps: is 1, and `copies` is 1, which gives each partition two ps: give at least 2");
+  }
+  if (copies_.writing()) {
+    return absl::FailedPreconditionError("partitions of a ps that is lost go on with their copies");
+  }
+  for (uint32_t i = 0; i < std::min(request.ps(), ps_.size()); ++i) {
+    if (ps_.all()[i].state == PsState::kReady) continue;
+    return absl::FailedPreconditionError(
+        absl::StrCat("ps:", i, " at ", ps_.all()[i].address,
+                     " is away, and would hold partitions: start it again"));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Move::Plan> CoordinatorCore::PlanMove(const ScaleRequest& request) const {
   if (options_.nodes) {
     return absl::InvalidArgumentError(
@@ -86,6 +86,7 @@ absl::StatusOr<Move::Plan> CoordinatorCore::PlanMove(const ScaleRequest& request
     return absl::FailedPreconditionError(
         absl::StrCat("a move to ", move_.plan().to.ps.size(), " ps is under way"));
   }
+  if (const absl::Status status = CheckCopiesMove(request); !status.ok()) return status;
   const std::vector<uint64_t> bytes = BytesNow(View());
   if (request.ps() > bytes.size()) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -101,6 +102,11 @@ absl::StatusOr<Move::Plan> CoordinatorCore::PlanMove(const ScaleRequest& request
   plan.to.given = options_.ps_addresses;
   const std::vector<uint32_t> before = HoldersOf(ps_.layout());
   plan.to.holders = Rebalance(request.ps(), bytes, before);
+  if (record_.layout().has_value()) plan.to.seconds = record_.layout()->seconds;
+  for (size_t i = 0; i < plan.to.seconds.size(); ++i) {
+    uint32_t& second = plan.to.seconds[i];
+    if (second >= request.ps() || second == plan.to.holders[i]) second = kNobody;
+  }
   for (size_t i = 0; i < bytes.size(); ++i) {
     if (before[i] == plan.to.holders[i]) continue;
     ++plan.partitions;
@@ -116,24 +122,18 @@ absl::StatusOr<Move::Plan> CoordinatorCore::PlanMove(const ScaleRequest& request
 // described. The optimizer's state is taken to grow with the values.
 std::optional<std::string> CoordinatorCore::NoRoom(const Move::Plan& plan) const {
   const std::vector<uint64_t> bytes = BytesNow(View());
-  uint64_t resident = 0;
-  for (const Ps& ps : ps_.all()) resident += ps.description.bytes();
-  const double values =
-      static_cast<double>(std::accumulate(bytes.begin(), bytes.end(), uint64_t{0}));
-  const double factor = std::max(1.0, static_cast<double>(resident) / std::max(values, 1.0));
+  const double factor = ResidentPerByte(View(), bytes);
   const std::vector<uint64_t> after = SumByPs(plan.to.ps.size(), bytes, plan.to.holders);
   for (size_t i = 0; i < after.size(); ++i) {
     const bool ours = i < ps_.size();
     if (!ours && i - ps_.size() >= ps_.invited().size()) continue;  // nobody has looked at it yet
     const Ps& ps = ours ? ps_.all()[i] : ps_.invited()[i - ps_.size()];
     const auto needed = static_cast<uint64_t>(factor * static_cast<double>(after[i]));
-    for (const MemoryHeld& held : ps.description.memory()) {
-      if (held.holder() != "variables" || held.bytes_max() == 0) continue;
-      if (needed <= held.bytes_max()) continue;
-      return absl::StrCat("ps:", i, " at ", plan.to.ps[i], " would hold ", HumanBytes(needed),
-                          " of variables, and has room for ", HumanBytes(held.bytes_max()),
-                          ": give it a larger --memory-limit, or take more ps");
-    }
+    const uint64_t most = VariablesMax(ps);
+    if (needed <= most) continue;
+    return absl::StrCat("ps:", i, " at ", plan.to.ps[i], " would hold ", HumanBytes(needed),
+                        " of variables, and has room for ", HumanBytes(most),
+                        ": give it a larger --memory-limit, or take more ps");
   }
   return std::nullopt;
 }
@@ -176,12 +176,26 @@ void CoordinatorCore::DriveMove() {
   const bool trains = phases_.training() || phases_.now() == Phase::kEvaluating;
   const bool settled = !generation_.claiming() && generation_.wanted().empty();
   if (!trains || !settled || !ps_.AllAre(PsState::kReady) || ps_.AnyDrains()) return;
+  for (uint32_t i = 0; i < move_.plan().to.ps.size(); ++i) {
+    const Ps& ps = ps_.At(i);
+    if (i < ps_.size() && ps.state != PsState::kReady) return;  // a guest
+    if (!ps.no_room.empty()) return GiveUpMove(absl::StrCat("ps:", i, ": ", ps.no_room));
+  }
   if (job_.guarantees.sync() || !HasTables() || PrepareMove()) StopForMove();
 }
 
 bool CoordinatorCore::HasTables() const {
   return std::ranges::any_of(record_.variables(),
                              [](const VariableSpec& variable) { return variable.has_table(); });
+}
+
+LoadRequest CoordinatorCore::PrepareOrder(const std::string& checkpoint) const {
+  LoadRequest prepare;
+  prepare.set_checkpoint(checkpoint);
+  prepare.set_job_json(record_.job_json());
+  *prepare.mutable_plan() = record_.plan();
+  for (const VariableSpec& variable : record_.variables()) *prepare.add_variables() = variable;
+  return prepare;
 }
 
 // Has the receiving ps read their partitions from successive checkpoints, each an increment with
@@ -193,21 +207,19 @@ bool CoordinatorCore::PrepareMove() {
   const std::vector<uint32_t>& then = move_.plan().to.holders;
   bool any = false, all = true;
   for (uint32_t i = 0; i < move_.plan().to.ps.size(); ++i) {
-    LoadRequest prepare;
-    for (size_t p = 0; p < then.size(); ++p) {
-      if (then[p] == i && now[p].ps() != i) *prepare.add_partitions() = now[p];
+    std::vector<uint32_t> ids;
+    for (uint32_t p = 0; p < then.size(); ++p) {
+      if (then[p] == i && now[p].ps() != i) ids.push_back(p);
     }
-    if (prepare.partitions_size() == 0) continue;
+    if (ids.empty()) continue;
     any = true;
     const Ps& ps = ps_.At(i);
     if (ps.prepare_tag != 0) return false;
-    if (!preparing.empty() && ps.description.prepared() == preparing) continue;
+    if (!preparing.empty() && ps_.HasPrepared(i, preparing, ids)) continue;
     all = false;
     if (!checkpoints_.Has(preparing) || now_ms_ < ps.prepare_at_ms) continue;
-    prepare.set_checkpoint(preparing);
-    prepare.set_job_json(record_.job_json());
-    *prepare.mutable_plan() = record_.plan();
-    for (const VariableSpec& variable : record_.variables()) *prepare.add_variables() = variable;
+    LoadRequest prepare = PrepareOrder(preparing);
+    for (const uint32_t p : ids) *prepare.add_partitions() = now[p];
     ps_.Prepare(i, std::move(prepare));
   }
   if (!any || (all && !preparing.empty() && move_.Prepared(now_ms_))) return true;

@@ -32,6 +32,8 @@ struct CoreOptions {
   std::vector<std::string> untaken = {};  // keys of the job file, for the status alone
   int64_t started_unix_ms = 0;
 
+  // Partitions have second holders, which prepare checkpoints.
+  bool HasCopies() const { return job.partitioner.copies > 0 && !nodes && !job.guarantees.sync(); }
   // The job's directory in messages.
   std::string ShownDir() const { return absl::StrCat(dir, host.empty() ? "" : " on host ", host); }
 };

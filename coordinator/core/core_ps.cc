@@ -23,6 +23,7 @@ void CoordinatorCore::ClaimNextGeneration(const std::string& why) {
 // Brings all ps from "seen" to "ready" in one generation.
 void CoordinatorCore::DriveFormation() {
   if (phases_.ended() || generation_.claiming() || ps_.AnyIs(PsState::kAway)) return;
+  if (copies_.writing()) return;
   if (!generation_.wanted().empty()) {
     if (generation_.MayClaim(now_ms_)) ClaimNextGeneration(std::string(generation_.wanted()));
     return;
@@ -56,8 +57,11 @@ void CoordinatorCore::LoadOrAttach(uint32_t index) {
     load.set_keeps_before(ps_.size() > 1);
   } else if (usable != nullptr) {
     load.set_checkpoint(usable->name.ToString());
-    // What it has was written into the closing checkpoint, and nothing was entered since.
-    load.set_retain(move_.Is(Move::Phase::kSettling) && ps_.IsLifeThatServed(index));
+    // What it has was written into the closing checkpoint, and nothing was entered since; or it
+    // gets partitions beside its own, since their first ps is lost.
+    const bool same = ps_.all()[index].description.settings() == PsSettings(job_);
+    load.set_retain((move_.Is(Move::Phase::kSettling) && ps_.IsLifeThatServed(index)) ||
+                    (options_.HasCopies() && same && ps_.HoldsSomeOfIts(index)));
   } else if (checkpoints_.Lost(record_.counters().checkpoints)) {
     // Unless a newer coordinator has removed them: that is for the answer to say.
     ps_.RetryLater(index, now_ms_);
@@ -73,6 +77,9 @@ void CoordinatorCore::LoadOrAttach(uint32_t index) {
 void CoordinatorCore::Handle(const PsAnswerEvent& event) {
   if (phases_.ended()) return ps_.OnTold(event, now_ms_);
   const PsNews news = ps_.OnAnswer(event, now_ms_, phases_.formed());
+  const bool of_training =
+      news.kind == PsNews::Kind::kReady || news.kind == PsNews::Kind::kSnapshot;
+  if (of_training && !ps_.Needed(event.ps)) return;
   switch (news.kind) {
     case PsNews::Kind::kNone:
       return;

@@ -30,7 +30,8 @@ Manifest ManifestOf(const JobView& job, int64_t now_ms) {
   const std::vector<PartitionSpec>& layout = job.ps.layout();
   manifest.partitions.resize(layout.size());
   for (uint32_t i = 0; i < job.ps.size(); ++i) {
-    const SnapshotReply& reply = *round.replies[i];
+    if (!job.ps.Needed(i)) continue;
+    const SnapshotReply& reply = *round.replies[job.ps.PlaceOf(i)];
     manifest.files.push_back(
         {reply.file(), reply.bytes(), reply.crc32c(), job.ps.all()[i].description.boot_id()});
     for (const PartitionDescription& partition : reply.partitions()) {
@@ -44,7 +45,10 @@ Manifest ManifestOf(const JobView& job, int64_t now_ms) {
       if (entry.delta && !round.chain.empty()) manifest.base = round.chain.front();
     }
   }
-  for (size_t p = 0; p < layout.size(); ++p) manifest.partitions[p].spec = layout[p];
+  for (size_t p = 0; p < layout.size(); ++p) {
+    manifest.partitions[p].spec = layout[p];
+    manifest.partitions[p].spec.set_ps(job.ps.PlaceOf(layout[p].ps()));  // by its file
+  }
   const Report report(job, now_ms);
   manifest.name = {LeastApplied(manifest), job.generation.claimed(), round.id};
   manifest.summary = JsonOf(report.SummaryText("done", report.DoneReason()));
@@ -88,7 +92,7 @@ void CoordinatorCore::DriveRounds() {
   if (HasTables() && FullEvery() > 1 && (!complete || checkpoints_.continues_instead())) {
     chain = checkpoints_.Continued(FullEvery());
   }
-  rounds_.Begin(generation_.claimed(), complete, ps_.size(), record_.counters().computed, now_ms_,
+  rounds_.Begin(generation_.claimed(), complete, ps_.needed(), record_.counters().computed, now_ms_,
                 std::move(chain));
 }
 
@@ -120,12 +124,13 @@ void CoordinatorCore::Handle(const RoundDirectoryMadeEvent& event) {
 void CoordinatorCore::OnSnapshot(uint32_t index, const absl::StatusOr<PsReply>& reply) {
   const bool ready = ps_.all()[index].state == PsState::kReady;
   if (reply.ok() && OfOtherState(index, std::get<SnapshotReply>(*reply))) return;
-  switch (rounds_.TakeSnapshot(index, reply, ready)) {
+  const uint32_t place = ps_.PlaceOf(index);
+  switch (rounds_.TakeSnapshot(place, reply, ready)) {
     case CheckpointRounds::Taken::kIgnored:
     case CheckpointRounds::Taken::kTaken:
       return;
     case CheckpointRounds::Taken::kAskAgain:
-      return ps_.AskSnapshot(index, rounds_.Ask(index));
+      return ps_.AskSnapshot(index, rounds_.Ask(place));
     case CheckpointRounds::Taken::kFailed: {
       const std::string why =
           absl::StrCat("ps:", index, ": ", std::string(reply.status().message()));
@@ -157,13 +162,15 @@ void CoordinatorCore::Handle(const RoundCommittedEvent& event) {
   if (round.manifest->name.generation != generation_.claimed()) PROBE("coordinator.commit.late");
   // The last word of a job that ends is of what can be gone on from. The ps were asked a while ago.
   for (uint32_t i = 0; end_.planned() && i < ps_.size(); ++i) {
-    ps_.SetPartitions(i, *round.replies[i]);
+    // Seconds may have become firsts meanwhile.
+    if (ps_.PlaceOf(i) < round.replies.size()) ps_.SetPartitions(i, *round.replies[ps_.PlaceOf(i)]);
   }
   ++record_.counters().checkpoints;
   TakeClosingCheckpoint(round);
   move_.CheckpointTaken();
   checkpoints_.Add(*std::move(round.manifest));
-  std::vector<std::string> removed = checkpoints_.Thin(job_.checkpoint.keep, KeptForBest(View()));
+  std::vector<std::string> removed =
+      checkpoints_.Thin(job_.checkpoint.keep, KeptForBest(View()), ps_.CheckpointsInUse());
   if (!removed.empty()) effects_.Emit(RemoveCheckpoints{std::move(removed)});
   if (phases_.now() == Phase::kFinishing) {
     rounds_.MayBegin(now_ms_);  // the final one

@@ -71,6 +71,12 @@ class JobRecord {
   const std::optional<Layout>& layout() const { return state_.layout; }
   void SetLayout(std::optional<Layout> layout) { state_.layout = std::move(layout); }
 
+  // Returns whether the newest write of job.state, or the one that is to follow now, is known to
+  // say so many recoveries.
+  bool SaysRecoveries(uint64_t recoveries) {
+    return std::exchange(recoveries_, recoveries) == recoveries;
+  }
+
   // The record has changed. Returns what of job.state it makes if that is to be written now.
   std::optional<JobState> BeginWrite(bool claiming);
   // The write under way has ended. True if the job is fixed by it.
@@ -82,6 +88,7 @@ class JobRecord {
   JobState state_;  // without what other types save in it
   uint64_t fingerprint_;
   bool fixed_ = false;
+  uint64_t recoveries_ = 0;
   StateWriter writer_;
 };
 

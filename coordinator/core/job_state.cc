@@ -101,10 +101,15 @@ std::map<std::string, double> MetricsFromJson(const json& value) {
 }
 
 json LayoutToJson(const Layout& layout) {
-  return {{"version", layout.version},
-          {"given", layout.given},
-          {"ps", layout.ps},
-          {"holders", layout.holders}};
+  json value = {{"version", layout.version},
+                {"given", layout.given},
+                {"ps", layout.ps},
+                {"holders", layout.holders}};
+  if (layout.seconds.empty()) return value;
+  for (const uint32_t second : layout.seconds) {
+    value["seconds"].push_back(second == kNobody ? json() : json(second));
+  }
+  return value;
 }
 
 Layout LayoutFromJson(const json& value) {
@@ -113,6 +118,9 @@ Layout LayoutFromJson(const json& value) {
   value.at("given").get_to(layout.given);
   value.at("ps").get_to(layout.ps);
   value.at("holders").get_to(layout.holders);
+  for (const json& second : value.value("seconds", json::array())) {
+    layout.seconds.push_back(second.is_null() ? kNobody : second.get<uint32_t>());
+  }
   return layout;
 }
 
@@ -126,7 +134,13 @@ absl::Status Check(const JobState& state) {
     const Layout& layout = *state.layout;
     const bool placed = std::ranges::all_of(
         layout.holders, [&](uint32_t holder) { return holder < layout.ps.size(); });
-    if (!placed || layout.ps.empty() || layout.holders.size() != state.partitions.size()) {
+    const bool copied =
+        layout.seconds.empty() || (layout.seconds.size() == layout.holders.size() &&
+                                   std::ranges::all_of(layout.seconds, [&](uint32_t second) {
+                                     return second == kNobody || second < layout.ps.size();
+                                   }));
+    if (!placed || !copied || layout.ps.empty() ||
+        layout.holders.size() != state.partitions.size()) {
       return absl::InvalidArgumentError("its layout does not fit its partitions");
     }
   }

@@ -8,6 +8,7 @@
 
 #include "coordinator/core/checkpoint_rounds.h"
 #include "coordinator/core/checkpoints.h"
+#include "coordinator/core/copies.h"
 #include "coordinator/core/core_options.h"
 #include "coordinator/core/departure.h"
 #include "coordinator/core/epoch_history.h"
@@ -44,6 +45,7 @@ struct JobView {
   const CheckpointRounds& rounds;
   const Departure& end;
   const Move& move;
+  const Copies& copies;
   std::optional<uint64_t> samples_found;  // in the ledgers, when this life first read them
 
   JobExtent Extent() const { return record.Extent(evaluations.stop()); }

@@ -22,6 +22,24 @@ std::optional<std::string> AddressLike(const std::string& first, uint32_t index)
 
 }  // namespace
 
+std::optional<Layout> Promoted(const Layout& layout, std::span<const Standing> ps,
+                               bool unprepared) {
+  Layout next = layout;
+  bool any = false;
+  for (size_t p = 0; p < layout.holders.size(); ++p) {
+    if (!ps[layout.holders[p]].lost) continue;
+    const uint32_t second = layout.SecondOf(p);
+    if (second == kNobody || ps[second].lost || !ps[second].takes) return std::nullopt;
+    if (!ps[second].prepared && !unprepared) return std::nullopt;
+    next.holders[p] = second;
+    next.seconds[p] = kNobody;
+    any = true;
+  }
+  if (!any) return std::nullopt;
+  ++next.version;
+  return next;
+}
+
 absl::StatusOr<std::vector<std::string>> AddressesFor(uint32_t count,
                                                       const std::vector<std::string>& now,
                                                       const std::vector<std::string>& told,

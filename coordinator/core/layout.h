@@ -5,7 +5,9 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -13,16 +15,38 @@
 
 namespace paracord {
 
+// In place of the index of a ps.
+inline constexpr uint32_t kNobody = std::numeric_limits<uint32_t>::max();
+
 struct Layout {
-  uint64_t version = 0;  // how often the job has moved
+  uint64_t version = 0;  // how often partitions have got other first holders
   // The addresses of the ps that the coordinator was started with. A coordinator that is started
   // with others places the partitions by the rule again.
   std::vector<std::string> given;
   std::vector<std::string> ps;    // the addresses of those that hold the job, by index
   std::vector<uint32_t> holders;  // the index in `ps` of each partition, by its id
+  // Of a job with copies: the index of the second ps of each partition, which prepares what the
+  // first one writes; kNobody: the partition has one holder. Empty: no partition has two.
+  std::vector<uint32_t> seconds;
 
+  uint32_t SecondOf(size_t partition) const {
+    return seconds.empty() ? kNobody : seconds[partition];
+  }
   bool operator==(const Layout&) const = default;
 };
+
+// How a ps stands when others that hold partitions are lost.
+struct Standing {
+  bool lost = false;      // it is away, or has come back without its partitions
+  bool takes = false;     // it is there, with what the layout gives it and nothing else
+  bool prepared = false;  // some checkpoint of the partitions whose second it is
+};
+
+// Returns the layout in which partitions of ps that are lost are held by their second ps, which are
+// the first and only ones from then on. nullopt: no ps that holds partitions is lost, or one of
+// these partitions has no second that takes over. A second takes over only if it has prepared what
+// it gets, unless `unprepared`: then it has to read a checkpoint whole.
+std::optional<Layout> Promoted(const Layout& layout, std::span<const Standing> ps, bool unprepared);
 
 // Returns the addresses of `count` ps for a job held by the ps at `now`. The addresses in `now`
 // come first, then the addresses `told` by the caller of scale, then those `given` to the

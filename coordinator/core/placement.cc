@@ -3,24 +3,37 @@
 #include <algorithm>
 #include <functional>
 #include <numeric>
+#include <optional>
 #include <queue>
+#include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/core/layout.h"
 
 namespace paracord {
 namespace {
 
-void PlaceGreedily(uint32_t ps_count, std::span<const uint64_t> bytes,
-                   std::span<PartitionSpec> partitions) {
-  std::vector<size_t> order(partitions.size());
+// Returns the indices of `bytes`; of equal ones the smaller index comes first.
+std::vector<size_t> LargestFirst(std::span<const uint64_t> bytes) {
+  std::vector<size_t> order(bytes.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return bytes[a] > bytes[b]; });
+  return order;
+}
+
+std::string_view HostOf(std::string_view address) {
+  return address.substr(0, address.find_last_of(':'));
+}
+
+void PlaceGreedily(uint32_t ps_count, std::span<const uint64_t> bytes,
+                   std::span<PartitionSpec> partitions) {
   using Load = std::pair<uint64_t, uint32_t>;  // bytes, then index: ties go to the smaller index
   std::priority_queue<Load, std::vector<Load>, std::greater<>> lightest;
   for (uint32_t ps = 0; ps < ps_count; ++ps) lightest.emplace(0, ps);
-  for (size_t i : order) {
+  for (size_t i : LargestFirst(bytes)) {
     auto [load, ps] = lightest.top();
     lightest.pop();
     partitions[i].set_ps(ps);
@@ -49,10 +62,7 @@ std::vector<uint32_t> Rebalance(uint32_t ps_count, std::span<const uint64_t> byt
                                 std::vector<uint32_t> holders) {
   constexpr double kFullest = 1.1;  // times the mean
   std::vector<uint64_t> held(ps_count);
-  std::vector<size_t> largest_first(bytes.size());
-  std::iota(largest_first.begin(), largest_first.end(), size_t{0});
-  std::stable_sort(largest_first.begin(), largest_first.end(),
-                   [&](size_t a, size_t b) { return bytes[a] > bytes[b]; });
+  const std::vector<size_t> largest_first = LargestFirst(bytes);
   const auto emptiest = [&] {
     return static_cast<uint32_t>(std::min_element(held.begin(), held.end()) - held.begin());
   };
@@ -80,6 +90,35 @@ std::vector<uint32_t> Rebalance(uint32_t ps_count, std::span<const uint64_t> byt
     held[fullest] -= bytes[*moves];
     held[least] += bytes[*moves];
   }
+}
+
+std::vector<uint32_t> PlaceSeconds(std::span<const uint64_t> bytes,
+                                   std::span<const uint32_t> holders, std::vector<uint32_t> seconds,
+                                   std::vector<CopyPlace> ps) {
+  seconds.resize(bytes.size(), kNobody);
+  std::vector<uint64_t> held(ps.size());
+  const auto give = [&](size_t i, uint32_t second) {
+    seconds[i] = second;
+    held[second] += bytes[i];
+    ps[second].room -= std::min(ps[second].room, bytes[i]);
+  };
+  for (size_t i = 0; i < bytes.size(); ++i) held[holders[i]] += bytes[i];
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    const uint32_t second = std::exchange(seconds[i], kNobody);
+    if (second < ps.size() && second != holders[i] && ps[second].available) give(i, second);
+  }
+  for (const size_t i : LargestFirst(bytes)) {
+    if (seconds[i] != kNobody) continue;
+    // By host, then by bytes; of equal ps the one with the smaller index.
+    std::optional<std::tuple<bool, uint64_t, uint32_t>> best;
+    for (uint32_t j = 0; j < ps.size(); ++j) {
+      if (j == holders[i] || !ps[j].available || ps[j].room < bytes[i]) continue;
+      const std::tuple rank(HostOf(ps[j].address) == HostOf(ps[holders[i]].address), held[j], j);
+      if (!best.has_value() || rank < *best) best = rank;
+    }
+    if (best.has_value()) give(i, std::get<2>(*best));
+  }
+  return seconds;
 }
 
 std::vector<uint64_t> BytesOfPs(uint32_t ps_count, std::span<const uint64_t> bytes,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 #include <vector>
@@ -26,6 +27,20 @@ absl::Status PlacePartitions(const std::string& rule, uint32_t ps_count,
 // first, each to the ps with the fewest bytes. `ps_count` is at least 1.
 std::vector<uint32_t> Rebalance(uint32_t ps_count, std::span<const uint64_t> bytes,
                                 std::vector<uint32_t> holders);
+
+// A ps to which second holders of partitions may be given.
+struct CopyPlace {
+  std::string address;  // partitions get their second holder on another host where one is free
+  bool available = true;
+  uint64_t room = std::numeric_limits<uint64_t>::max();  // bytes, for partitions it is second of
+};
+
+// Returns the second ps of each partition, or kNobody (layout.h): it stays the one in `seconds`
+// where that is available and not the first, `holders`, and is else the available ps on another
+// host, or on this one, that holds the fewest bytes of both kinds. The largest partition first.
+std::vector<uint32_t> PlaceSeconds(std::span<const uint64_t> bytes,
+                                   std::span<const uint32_t> holders, std::vector<uint32_t> seconds,
+                                   std::vector<CopyPlace> ps);
 
 // Bytes that each ps holds.
 std::vector<uint64_t> BytesOfPs(uint32_t ps_count, std::span<const uint64_t> bytes,

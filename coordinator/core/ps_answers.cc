@@ -76,6 +76,8 @@ PsNews PsTracker::OnDescribed(uint32_t index, const absl::StatusOr<PsReply>& rep
                               bool formed) {
   Ps& ps = ps_[index];
   ps.retry_at_ms = now_ms + kRetryMs;
+  ps.unreachable = true;  // unless it comes in
+  if (!Needed(index)) ps.retry_at_ms = now_ms + kStrangerMs;
   if (!reply.ok()) {
     ps.problem = NoAnswer(reply.status());
     return {};
@@ -184,6 +186,7 @@ void PsTracker::OnPrepared(const PsAnswerEvent& event, int64_t now_ms) {
     ps.description.set_prepared(std::get<PsDescription>(*event.reply).prepared());
     return;
   }
+  if (absl::IsResourceExhausted(event.reply.status())) ps.no_room = Text(event.reply.status());
   effects_.Warn(absl::StrCat("ps:", event.ps), "cannot prepare", Text(event.reply.status()));
   ps.description.clear_prepared();
 }
@@ -191,8 +194,10 @@ void PsTracker::OnPrepared(const PsAnswerEvent& event, int64_t now_ms) {
 PsNews PsTracker::TakeDescription(uint32_t index, const PsDescription& description,
                                   int64_t now_ms) {
   Ps& ps = ps_[index];
+  if (description.boot_id() != ps.description.boot_id()) ps.no_room.clear();
   ps.description = description;
   ps.problem.clear();
+  ps.unreachable = false;
   // In synchronous training what it held before this generation may be of another state.
   const bool served =
       !options_.job.guarantees.sync() || ps.served_generation == generation_.claimed();
@@ -268,7 +273,9 @@ PsNews PsTracker::OnOtherDir(uint32_t index, int64_t now_ms) {
 
 PsNews PsTracker::OnLoadFailed(uint32_t index, const absl::Status& status, int64_t now_ms) {
   Ps& ps = ps_[index];
-  if (Transient(status) || absl::IsAborted(status)) return Lose(index, Text(status), now_ms);
+  if (Transient(status) || absl::IsAborted(status) || !Needed(index)) {
+    return Lose(index, Text(status), now_ms);
+  }
   const bool restoring = !ps.loading_from.empty();
   const bool damaged = SaysDamaged(status);
   if (!ps.unread_since_ms.has_value()) ps.unread_since_ms = now_ms;
@@ -307,8 +314,10 @@ PsNews PsTracker::Lose(uint32_t index, const std::string& why, int64_t now_ms) {
   ps.rates = {};
   ps.call_tag = ps.hold_tag = ps.ping_tag = ps.ledger_tag = ps.prepare_tag = 0;
   ps.description.clear_prepared();
-  reading_ = false;
+  ps.unreachable = false;
   effects_.Warn(absl::StrCat("ps:", index), "is away", why);
+  if (!Needed(index)) return {};
+  reading_ = false;
   return {PsNews::Kind::kLost, why};
 }
 
@@ -321,6 +330,10 @@ PsNews PsTracker::OnHoldAnswer(uint32_t index, const absl::StatusOr<PsReply>& re
     return Lose(index, Text(reply.status()), now_ms);
   }
   if (!std::get<PsHoldReply>(*reply).draining() || ps.draining) return {};
+  if (!Needed(index)) {
+    Finish(index, ExitCode::kDrained, "drained");
+    return {};
+  }
   effects_.Info(absl::StrCat("ps:", index, " is draining: taking a checkpoint for it"));
   ps.draining = true;  // the next hold ends when it leaves
   return {PsNews::Kind::kDraining};

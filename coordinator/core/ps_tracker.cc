@@ -29,6 +29,7 @@ PsTracker::PsTracker(const CoreOptions& options, const Generation& generation, E
 
 void PsTracker::SetPs(const std::vector<std::string>& addresses, int64_t now_ms) {
   invited_.clear();
+  places_.clear();
   ps_.resize(addresses.size());
   for (size_t i = 0; i < addresses.size(); ++i) {
     if (ps_[i].address == addresses[i]) continue;
@@ -38,8 +39,30 @@ void PsTracker::SetPs(const std::vector<std::string>& addresses, int64_t now_ms)
   }
 }
 
+void PsTracker::SetLayout(std::vector<PartitionSpec> layout) {
+  layout_ = std::move(layout);
+  if (!options_.HasCopies()) return;
+  places_.assign(ps_.size(), kNobody);
+  for (const PartitionSpec& partition : layout_) places_[partition.ps()] = 0;
+  needed_ = 0;
+  for (uint32_t i = 0; i < ps_.size(); ++i) {
+    Ps& ps = ps_[i];
+    ps.no_room.clear();
+    if (places_[i] != kNobody) places_[i] = needed_++;
+    // What others hold now is told of them.
+    if (!Needed(i) && ps.state == PsState::kAway) {
+      ps.description.clear_partitions();
+      ps.description.clear_bytes();
+    }
+    if (ps.state != PsState::kReady || HoldsItsPartitions(i)) continue;
+    ps.state = PsState::kSeen;
+    ps.call_tag = ps.hold_tag = ps.ping_tag = ps.ledger_tag = ps.snapshot_tag = 0;
+  }
+}
+
 void PsTracker::Invite(const std::vector<std::string>& addresses) {
   invited_.clear();
+  for (Ps& ps : ps_) ps.no_room.clear();
   for (const std::string& address : addresses) {
     Ps ps;
     ps.address = address;
@@ -75,15 +98,24 @@ void PsTracker::Send(uint32_t index, uint64_t& tag, int64_t deadline_ms, PsReque
 }
 
 bool PsTracker::AllAre(PsState state) const {
-  return std::ranges::all_of(ps_, [&](const Ps& ps) { return ps.state == state; });
+  for (uint32_t i = 0; i < ps_.size(); ++i) {
+    if (Needed(i) && ps_[i].state != state) return false;
+  }
+  return true;
 }
 
 bool PsTracker::AnyIs(PsState state) const {
-  return std::ranges::any_of(ps_, [&](const Ps& ps) { return ps.state == state; });
+  for (uint32_t i = 0; i < ps_.size(); ++i) {
+    if (Needed(i) && ps_[i].state == state) return true;
+  }
+  return false;
 }
 
 bool PsTracker::AnyDrains() const {
-  return std::ranges::any_of(ps_, [](const Ps& ps) { return ps.draining; });
+  for (uint32_t i = 0; i < ps_.size(); ++i) {
+    if (Needed(i) && ps_[i].draining) return true;
+  }
+  return false;
 }
 
 bool PsTracker::AnyEntered() const {
@@ -116,17 +148,26 @@ bool PsTracker::HoldsItsPartitions(uint32_t index) const {
   return held == expected;
 }
 
+bool PsTracker::HoldsSomeOfIts(uint32_t index) const {
+  const PsDescription& description = ps_[index].description;
+  if (description.run_id() != run_id_ || description.partitions_size() == 0) return false;
+  return std::ranges::all_of(description.partitions(), [&](const PartitionDescription& held) {
+    return held.id() < layout_.size() && layout_[held.id()].ps() == index;
+  });
+}
+
 bool PsTracker::AnyNeedsLoad() const {
   for (uint32_t i = 0; i < ps_.size(); ++i) {
-    if (ps_[i].state == PsState::kAdopted && !HoldsItsPartitions(i)) return true;
+    if (Needed(i) && ps_[i].state == PsState::kAdopted && !HoldsItsPartitions(i)) return true;
   }
   return false;
 }
 
-std::vector<uint32_t> PsTracker::Idle(PsState state, int64_t now_ms) const {
+std::vector<uint32_t> PsTracker::Idle(PsState state, int64_t now_ms, bool needed) const {
   std::vector<uint32_t> idle;
   for (uint32_t i = 0; i < ps_.size(); ++i) {
     const Ps& ps = ps_[i];
+    if (Needed(i) != needed) continue;
     if (ps.state == state && ps.call_tag == 0 && now_ms >= ps.retry_at_ms) idle.push_back(i);
   }
   return idle;
@@ -166,7 +207,7 @@ std::optional<std::string> PsTracker::Drive(int64_t now_ms, bool formed) {
   if (!formed && !AnyHoldsRun()) return std::nullopt;  // the start-up deadline holds until then
   const int64_t return_s = options_.job.timeouts.ps_return_s;
   for (uint32_t i = 0; i < ps_.size(); ++i) {
-    if (ps_[i].state != PsState::kAway) continue;
+    if (ps_[i].state != PsState::kAway || !Needed(i)) continue;
     if (now_ms - ps_[i].away_since_ms > return_s * 1000) {
       return absl::StrCat("ps:", i, " did not come back within timeouts.ps_return_s = ", return_s,
                           " s: ", ps_[i].problem);
@@ -187,7 +228,23 @@ void PsTracker::Prepare(uint32_t index, LoadRequest prepare) {
   *prepare.mutable_fence() = FenceFor(ps);
   prepare.set_coordinator_boot_id(options_.boot_id);
   prepare.set_prepare(true);
+  ps.prepare_from = prepare.checkpoint();
+  const std::vector<uint32_t> before = std::exchange(ps.prepare_ids, {});
+  for (const PartitionSpec& partition : prepare.partitions()) {
+    ps.prepare_ids.push_back(partition.id());
+  }
+  if (ps.prepare_ids != before) ps.description.clear_prepared();  // it drops what it had
   Send(index, ps.prepare_tag, kAllOfPsMs, std::move(prepare));
+}
+
+std::vector<std::string> PsTracker::CheckpointsInUse() const {
+  std::vector<std::string> names;
+  for (const std::vector<Ps>* all : {&ps_, &invited_}) {
+    for (const Ps& ps : *all) {
+      if (ps.prepare_tag != 0) names.push_back(ps.prepare_from);
+    }
+  }
+  return names;
 }
 
 void PsTracker::Adopt(uint32_t index) {
@@ -239,8 +296,9 @@ void PsTracker::MarkReady(uint32_t index, int64_t now_ms) {
 
 void PsTracker::CountReplaced() {
   if (std::exchange(replaced_counted_, true)) return;
-  const auto empty = std::ranges::count_if(ps_, [](const Ps& ps) { return ps.found_empty; });
-  if (static_cast<size_t>(empty) < ps_.size()) recoveries_ += static_cast<uint64_t>(empty);
+  uint32_t empty = 0;
+  for (uint32_t i = 0; i < ps_.size(); ++i) empty += Needed(i) && ps_[i].found_empty ? 1 : 0;
+  if (empty < needed()) recoveries_ += empty;
 }
 
 void PsTracker::BeginGeneration() {
@@ -261,9 +319,10 @@ bool PsTracker::ReadLedgers(int64_t now_ms) {
   reread_ = false;
   read_ms_ = now_ms;
   for (uint32_t i = 0; i < ps_.size(); ++i) {
+    ps_[i].ledgers.clear();
+    if (!Needed(i)) continue;
     DescribeRequest describe = Look();
     describe.set_ledgers(true);
-    ps_[i].ledgers.clear();
     ps_[i].ping_tag = 0;  // its answer would be older than this one's
     ps_[i].ping_at_ms = now_ms + PingMs();
     Send(i, ps_[i].ledger_tag, options_.job.timeouts.ps_ms, describe);
@@ -372,8 +431,12 @@ void PsTracker::OnTold(const PsAnswerEvent& event, int64_t now_ms) {
 }
 
 bool PsTracker::AllTold(bool tell) const {
-  return std::ranges::all_of(ps_,
-                             [&](const Ps& ps) { return ps.finished ? ps.call_tag == 0 : !tell; });
+  for (uint32_t i = 0; i < ps_.size(); ++i) {
+    const Ps& ps = ps_[i];
+    const bool lost_guest = !Needed(i) && ps.state == PsState::kAway;
+    if (ps.finished ? ps.call_tag != 0 : tell && !lost_guest) return false;
+  }
+  return true;
 }
 
 void PsTracker::Forgive(int64_t stopped_ms, int64_t now_ms) {
@@ -385,8 +448,8 @@ void PsTracker::Forgive(int64_t stopped_ms, int64_t now_ms) {
 
 std::vector<std::string> PsTracker::Missing() const {
   std::vector<std::string> missing;
-  for (size_t i = 0; i < ps_.size(); ++i) {
-    if (ps_[i].state != PsState::kAway) continue;
+  for (uint32_t i = 0; i < ps_.size(); ++i) {
+    if (ps_[i].state != PsState::kAway || !Needed(i)) continue;
     const std::string& problem = ps_[i].problem;
     const bool says_where = absl::StrContains(problem, ps_[i].address);
     missing.push_back(absl::StrCat("ps:", i, says_where ? "" : " at " + ps_[i].address, " (",

@@ -7,6 +7,9 @@
 // kAdopted (obeys this generation) to kReady (holds its partitions). A new generation takes those
 // that are there back to kSeen, and a ps that is lost goes back to kAway.
 //
+// In a job with copies a ps that is the first holder of no partition is a guest: training does not
+// wait for it, and it may be adopted and loaded, with nothing, while others train.
+//
 // Invariants: of each kind at most one call to a ps is in flight, named by its tag; an answer with
 // another tag is late and ignored. Ledgers are read of all ps at once and only while all are ready,
 // and a reading that any ps spoils never ends.
@@ -25,6 +28,7 @@
 #include "coordinator/core/effects.h"
 #include "coordinator/core/events.h"
 #include "coordinator/core/generation.h"
+#include "coordinator/core/layout.h"
 #include "coordinator/core/table_rates.h"
 
 namespace paracord {
@@ -46,12 +50,16 @@ struct Ps {
   uint64_t prepare_tag = 0;
   int64_t retry_at_ms = 0;
   int64_t ping_at_ms = 0;
-  int64_t prepare_at_ms = 0;  // after a preparation that failed
-  int64_t heard_ms = 0;       // when it last answered
+  int64_t prepare_at_ms = 0;               // after a preparation that failed
+  std::vector<uint32_t> prepare_ids = {};  // the partitions of the newest order to prepare
+  std::string prepare_from = "";           // the checkpoint of that order
+  std::string no_room = "";                // why it cannot prepare them, whatever the checkpoint
+  int64_t heard_ms = 0;                    // when it last answered
   int64_t away_since_ms = 0;
   std::string loading_from;                // the checkpoint of the newest Load; empty: it creates
   std::optional<int64_t> unread_since_ms;  // when it first could not load that checkpoint
   std::string problem;                     // the newest error, for people
+  bool unreachable = false;                // it has been looked for since it is away, in vain
   bool dial = true;                        // there is no connection, or it led to somebody else
   bool draining = false;
   bool finished = false;                      // told to leave
@@ -88,7 +96,14 @@ class PsTracker {
   void SetRun(const std::string& run_id) { run_id_ = run_id; }
   // A ps that holds this run, unless that is empty, is to be loaded with ours instead.
   void TakeOver(const std::string& run_id) { taken_run_id_ = run_id; }
-  void SetLayout(std::vector<PartitionSpec> layout) { layout_ = std::move(layout); }
+  // Where the job has copies, and a ps has got partitions or lost them, a new generation follows.
+  void SetLayout(std::vector<PartitionSpec> layout);
+  // Whether the ps is the first holder of some partition, or may become one at any time, since the
+  // job has no copies.
+  bool Needed(uint32_t index) const { return places_.empty() || places_[index] != kNobody; }
+  // The ps that are needed, by their order among these; sessions and checkpoints name those alone.
+  uint32_t needed() const { return places_.empty() ? size() : needed_; }
+  uint32_t PlaceOf(uint32_t index) const { return places_.empty() ? index : places_[index]; }
   // The ps of the job are those at these addresses. One that keeps index and address stays as it
   // is. A new generation, and SetLayout, have to follow if the partitions are known.
   void SetPs(const std::vector<std::string>& addresses, int64_t now_ms);
@@ -104,12 +119,21 @@ class PsTracker {
   void SendAway();
   // Orders a ps, invited or not, to prepare partitions of a checkpoint. The fence is added here.
   void Prepare(uint32_t index, LoadRequest prepare);
+  // Whether the ps has prepared these partitions, ascending, of the checkpoint.
+  bool HasPrepared(uint32_t index, const std::string& checkpoint,
+                   const std::vector<uint32_t>& ids) const {
+    const Ps& ps = At(index);
+    return ps.description.prepared() == checkpoint && ps.prepare_ids == ids;
+  }
+  // The checkpoints that are being read to prepare partitions.
+  std::vector<std::string> CheckpointsInUse() const;
   const Ps& At(uint32_t index) const {
     return index < ps_.size() ? ps_[index] : invited_[index - ps_.size()];
   }
 
   const std::vector<Ps>& all() const { return ps_; }
   uint32_t size() const { return static_cast<uint32_t>(ps_.size()); }
+  // These three are of the ps that are needed.
   bool AllAre(PsState state) const;
   bool AnyIs(PsState state) const;
   bool AnyDrains() const;
@@ -118,6 +142,8 @@ class PsTracker {
   // Whether some ps holds what a coordinator before this one has trained.
   bool AnyHoldsRun() const;
   bool HoldsItsPartitions(uint32_t index) const;
+  // Whether it holds some of its partitions of this run, and no other.
+  bool HoldsSomeOfIts(uint32_t index) const;
   // Whether the process there is the one that was ready last.
   bool IsLifeThatServed(uint32_t index) const {
     const Ps& ps = ps_[index];
@@ -137,8 +163,9 @@ class PsTracker {
   // Takes an answer before the end of the job.
   PsNews OnAnswer(const PsAnswerEvent& event, int64_t now_ms, bool formed);
 
-  // The ps at that state that are due to be called, with no call in flight.
-  std::vector<uint32_t> Idle(PsState state, int64_t now_ms) const;
+  // The ps at that state that are due to be called, with no call in flight: those that are needed,
+  // or guests.
+  std::vector<uint32_t> Idle(PsState state, int64_t now_ms, bool needed = true) const;
   void Adopt(uint32_t index);
   // Orders the ps to load its partitions, or to keep them with new settings. `load` has what all ps
   // are told alike; the fence and the partitions are added here.
@@ -228,6 +255,8 @@ class PsTracker {
   std::string run_id_;
   std::string taken_run_id_;
   std::vector<PartitionSpec> layout_;
+  std::vector<uint32_t> places_;  // by ps; kNobody: a guest. Empty: the job has no copies
+  uint32_t needed_ = 0;           // how many are no guests
   std::vector<Ps> ps_;
   std::vector<Ps> invited_;
   uint64_t last_tag_ = 0;

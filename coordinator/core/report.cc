@@ -171,6 +171,12 @@ json WorkersJson(const Sessions& sessions, const SplitTable* table, int64_t now_
   return workers;
 }
 
+// What moves where, and what has a second holder.
+void AddLayout(const JobView& job, int64_t now_ms, json& status) {
+  if (json move = job.move.ToJson(now_ms); !move.is_null()) status["move"] = std::move(move);
+  if (json copies = CopiesJson(job); !copies.is_null()) status["copies"] = std::move(copies);
+}
+
 }  // namespace
 
 Report::Report(const JobView& job, int64_t now_ms)
@@ -401,7 +407,7 @@ std::string Report::StatusJson(uint64_t history_from) const {
   if (!tables.is_null()) status["tables"] = tables;
   if (json rounds = RoundsJson(job_); !rounds.is_null()) status["rounds"] = std::move(rounds);
   AddStrategy(job_, status);
-  if (json move = job_.move.ToJson(now_ms_); !move.is_null()) status["move"] = std::move(move);
+  AddLayout(job_, now_ms_, status);
   const std::string waiting = Waiting(job_, now_ms_);
   if (!waiting.empty()) status["waiting"] = waiting;
   if (!job_.options.untaken.empty()) status["untaken"] = job_.options.untaken;

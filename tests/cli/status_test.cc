@@ -46,6 +46,22 @@ TEST_CASE("status names each checkpoint that is refused, with why") {
                                "step-4-g1-r1/MANIFEST.json: damaged\n") != std::string::npos);
 }
 
+TEST_CASE("status shows how many partitions are on two ps, and who has no room") {
+  CoreHarness harness([](Job& job) {
+    job.partitioner.copies = 1;
+    job.checkpoint.every_seconds = 0.5;
+  });
+  harness.prepare_status = absl::ResourceExhaustedError("--memory-limit is 1 GiB");
+  const WorkReply reply = harness.Work(harness.Join("worker:0"));
+  harness.Enter(reply.lease());
+  harness.Work(1, {CoreHarness::Done(reply.lease())}, false);
+  harness.Run(3000);
+  const std::string out = StatusOf(harness);
+  CHECK(out.find("copies: 0 of 4 partitions are on two ps, 781.2 KiB on one\n") !=
+        std::string::npos);
+  CHECK(out.find("ps:1 has no room for copies: --memory-limit is 1 GiB") != std::string::npos);
+}
+
 TEST_CASE(
     "status shows the bytes that slow readers pin on each ps, and how many requests wait for "
     "them") {

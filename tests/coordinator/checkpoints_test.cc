@@ -39,6 +39,14 @@ TEST_CASE("the newest stay, with the newest healthy one and the best") {
   CHECK(checkpoints.Holding(5) != nullptr);
 }
 
+TEST_CASE("a checkpoint that is being read stays, with its chain") {
+  Manifest delta = At(20);
+  delta.base = NameAt(10);
+  Checkpoints checkpoints({At(40), At(30), delta, At(10)}, {});
+  CHECK(checkpoints.Thin(1, "", {NameAt(20)}) == std::vector<std::string>{NameAt(30)});
+  CHECK(checkpoints.Thin(1, "") == std::vector<std::string>{NameAt(20), NameAt(10)});
+}
+
 TEST_CASE("a checkpoint that holds what the newer one holds is replaced by it") {
   Manifest again = At(20);
   again.name.generation = 2;

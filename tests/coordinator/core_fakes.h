@@ -36,6 +36,8 @@ class FakePs {
       mine.set_coordinator_boot_id(adopt->coordinator_boot_id());
       proof_key = adopt->proof_key();
     } else if (const auto* load = std::get_if<LoadRequest>(&e.request)) {
+      if (load->prepare()) return Prepare(e, *load);
+      mine.clear_prepared();
       loads.push_back(*load);
       called_load[e.tag] = e.ps;
       if (silent_load) return std::nullopt;
@@ -48,8 +50,14 @@ class FakePs {
       mine.set_run_id(load->fence().run_id());
       mine.set_settings(PsSettings(ParseJob(load->job_json()).value()));
       if (load->keep()) return Answer(e, PsReply(mine));
+      std::map<uint32_t, PartitionDescription> before;
+      for (const PartitionDescription& held : mine.partitions()) before[held.id()] = held;
       mine.clear_partitions();
       for (const PartitionSpec& partition : load->partitions()) {
+        if (load->retain() && before.contains(partition.id())) {
+          *mine.add_partitions() = before[partition.id()];
+          continue;
+        }
         PartitionDescription& entry = *mine.add_partitions();
         entry.set_id(partition.id());
         entry.set_healthy(true);
@@ -126,6 +134,7 @@ class FakePs {
   std::map<uint32_t, int64_t> looked_ms;  // when a ps last saw that it is not alone
   std::map<uint32_t, uint64_t> hold_tags;
   bool silent_load = false;
+  bool silent_prepare = false;
   bool hold_ledgers = false;  // answers with ledgers are kept until ReleaseLedgers
   std::vector<PsAnswerEvent> held_ledgers;
   absl::Status load_status;   // the answer to a Load
@@ -134,9 +143,11 @@ class FakePs {
   absl::StatusCode damage = absl::StatusCode::kDataLoss;
   int64_t snapshot_takes_ms = 0;
   std::set<uint64_t> entered;
-  std::string proof_key;  // known to the ps
-  std::vector<LoadRequest> loads;
-  std::map<uint64_t, uint32_t> called_load;  // the ps of each, by tag
+  std::string proof_key;                                   // known to the ps
+  std::vector<LoadRequest> loads;                          // without those that prepare
+  std::vector<std::pair<uint32_t, LoadRequest>> prepares;  // with the ps
+  absl::Status prepare_status;                             // the answer to an order to prepare
+  std::map<uint64_t, uint32_t> called_load;                // the ps of each, by tag
   // Called when a ps has loaded a checkpoint, to set the partitions' state.
   std::function<void(uint32_t ps, const std::string& checkpoint)> loaded;
   std::vector<SnapshotRequest> snapshots;  // in order
@@ -144,6 +155,13 @@ class FakePs {
   std::map<uint32_t, CallPs> armed;        // orders that wait for a state, keyed by ps
 
  private:
+  std::optional<Event> Prepare(const CallPs& e, const LoadRequest& order) {
+    prepares.emplace_back(e.ps, order);
+    if (silent_prepare) return std::nullopt;
+    if (!prepare_status.ok()) return Answer(e, prepare_status);
+    ps[e.ps].set_prepared(order.checkpoint());
+    return Answer(e, PsReply(ps[e.ps]));
+  }
   std::optional<Event> TakeSnapshot(const CallPs& e, const SnapshotRequest& order) {
     if (e.deadline_ms < snapshot_takes_ms) {
       return Answer(e, absl::DeadlineExceededError("no answer"));

@@ -86,6 +86,24 @@ TEST_CASE("a job.state of a job with lanes is of a format of its own") {
   CHECK(JobStateToText(*again) == text);
 }
 
+TEST_CASE("a job.state says which ps are the second holders of partitions") {
+  JobState state = Example();
+  Layout& layout = state.layout.emplace();
+  layout.given = layout.ps = {"a:1", "b:1"};
+  layout.holders.assign(state.partitions.size(), 0);
+  CHECK(JobStateToText(state).find("seconds") == std::string::npos);
+  for (const uint32_t second : {1u, kNobody}) {
+    layout.seconds.assign(state.partitions.size(), second);
+    const auto again = ParseJobState(JobStateToText(state), "/d/job.state");
+    REQUIRE(again.ok());
+    CHECK(again->layout == state.layout);
+  }
+  layout.seconds.assign(state.partitions.size(), 2);
+  CHECK(absl::IsDataLoss(ParseJobState(JobStateToText(state), "/d/job.state").status()));
+  layout.seconds.assign(state.partitions.size() + 1, 1);
+  CHECK(absl::IsDataLoss(ParseJobState(JobStateToText(state), "/d/job.state").status()));
+}
+
 TEST_CASE("no truncation and no changed byte of a job.state goes unnoticed") {
   const std::string text = JobStateToText(Example());
   for (size_t at = 0; at < text.size(); ++at) {

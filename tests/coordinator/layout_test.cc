@@ -1,5 +1,6 @@
 #include "coordinator/core/layout.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <numeric>
 
@@ -55,6 +56,70 @@ TEST_CASE("rebalancing brings the fullest ps near the mean, moves little and lea
   }
   CHECK(Rebalance(2, std::vector<uint64_t>{0, 0}, {5, 5}) == std::vector<uint32_t>{0, 0});
   CHECK(Rebalance(3, std::vector<uint64_t>{900, 1}, {0, 0}) == std::vector<uint32_t>{1, 0});
+}
+
+TEST_CASE("a second is never where the first is, on another host if one is free, and stays") {
+  const std::vector<uint64_t> bytes = {40, 30, 20, 10};
+  const std::vector<uint32_t> firsts = {0, 1, 2, 0};
+  std::vector<CopyPlace> ps = {{"a:1"}, {"a:2"}, {"b:1"}};
+  const std::vector<uint32_t> seconds = PlaceSeconds(bytes, firsts, {}, ps);
+  CHECK(seconds[0] == 2);  // the only one on the other host
+  CHECK(seconds[1] == 2);
+  CHECK(seconds[2] != 2);
+  CHECK(seconds[3] == 2);
+  CHECK(PlaceSeconds(bytes, firsts, seconds, ps) == seconds);
+  // One that is away is replaced, and nothing else moves.
+  ps[2].available = false;
+  const std::vector<uint32_t> others = PlaceSeconds(bytes, firsts, seconds, ps);
+  CHECK(others == std::vector<uint32_t>{1, 0, seconds[2], 1});
+  ps[1].available = ps[0].available = false;
+  CHECK(PlaceSeconds(bytes, firsts, seconds, ps) == std::vector<uint32_t>(4, kNobody));
+}
+
+TEST_CASE("seconds are spread by bytes, and no ps gets more of them than it has room for") {
+  std::vector<uint64_t> bytes;
+  std::vector<uint32_t> firsts;
+  for (uint32_t i = 0; i < 64; ++i) {
+    bytes.push_back(100 + i % 7);
+    firsts.push_back(i % 4);
+  }
+  std::vector<CopyPlace> ps = {{"a:1"}, {"b:1"}, {"c:1"}, {"d:1"}};
+  std::vector<uint64_t> held(4);
+  const std::vector<uint32_t> seconds = PlaceSeconds(bytes, firsts, {}, ps);
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    REQUIRE(seconds[i] != firsts[i]);
+    held[seconds[i]] += bytes[i];
+  }
+  CHECK(Imbalance(held) <= 1.1);
+  for (CopyPlace& place : ps) place.room = 250;
+  const std::vector<uint32_t> few = PlaceSeconds(bytes, firsts, {}, ps);
+  CHECK(std::ranges::count(few, kNobody) == 64 - 2 * 4);
+}
+
+TEST_CASE("seconds take over where every partition that is lost has one that can") {
+  Layout layout{.version = 3,
+                .given = {},
+                .ps = {"a", "b", "c"},
+                .holders = {0, 1, 2, 1},
+                .seconds = {1, 2, 0, 0}};
+  std::vector<Standing> ps(3, {.lost = false, .takes = true, .prepared = true});
+  CHECK_FALSE(Promoted(layout, ps, false).has_value());
+  ps[1].lost = true;
+  const std::optional<Layout> next = Promoted(layout, ps, false);
+  REQUIRE(next.has_value());
+  CHECK(next->version == 4);
+  CHECK(next->holders == std::vector<uint32_t>{0, 2, 2, 0});
+  CHECK(next->seconds == std::vector<uint32_t>{1, kNobody, 0, kNobody});
+  ps[0].prepared = false;
+  CHECK_FALSE(Promoted(layout, ps, false).has_value());
+  CHECK(Promoted(layout, ps, true) == next);
+  ps[0].takes = false;
+  CHECK_FALSE(Promoted(layout, ps, true).has_value());
+  ps[0] = {.lost = true, .takes = true, .prepared = true};
+  CHECK_FALSE(Promoted(layout, ps, true).has_value());
+  ps[0].lost = false;
+  layout.seconds.clear();
+  CHECK_FALSE(Promoted(layout, ps, true).has_value());
 }
 
 }  // namespace

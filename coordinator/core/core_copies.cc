@@ -1,0 +1,176 @@
+// Second holders of partitions: where they are, what they prepare, and when they take over
+// (copies.h).
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/probe.h"
+#include "coordinator/core/core.h"
+#include "coordinator/core/holdings.h"
+#include "coordinator/core/placement.h"
+
+namespace paracord {
+namespace {
+
+// After a ps was lost: it may come back in no time, and then prepare what it prepared before.
+constexpr int64_t kHealMs = 5000;
+
+}  // namespace
+
+void CoordinatorCore::DriveCopies(bool tick) {
+  if (!options_.HasCopies() || !record_.fixed() || last_word_.done()) return;
+  DriveGuests();
+  if (ps_.AnyIs(PsState::kAway) || ps_.AnyIs(PsState::kSeen)) PromoteSeconds(/*unprepared=*/false);
+  if (!tick || !MayPlaceCopies()) return;
+  PlaceCopies();
+  PrepareCopies();
+}
+
+// A ps that is the first holder of nothing comes in beside training: it drops what it may still
+// have from before it was lost, and can then be a second holder.
+void CoordinatorCore::DriveGuests() {
+  if (generation_.claiming() || !generation_.wanted().empty()) return;
+  for (const uint32_t index : ps_.Idle(PsState::kSeen, now_ms_, /*needed=*/false)) {
+    ps_.Adopt(index);
+  }
+  for (const uint32_t index : ps_.Idle(PsState::kAdopted, now_ms_, /*needed=*/false)) {
+    if (ps_.HoldsItsPartitions(index)) {
+      ps_.MarkReady(index, now_ms_);
+      continue;
+    }
+    PROBE("coordinator.copies.guest");
+    const Manifest* const usable = checkpoints_.Usable();
+    ps_.Load(index, PrepareOrder(usable == nullptr ? "" : usable->name.ToString()));
+  }
+}
+
+std::vector<Standing> CoordinatorCore::Standings() const {
+  const Layout& layout = *record_.layout();
+  std::vector<Standing> standings(ps_.size());
+  for (uint32_t i = 0; i < ps_.size(); ++i) {
+    const Ps& ps = ps_.all()[i];
+    const bool nothing = ps.description.partitions_size() == 0;
+    // A new life has nothing; a first holder whose seconds take over is waited for no longer.
+    standings[i].lost = ps_.Needed(i) && ((ps.state == PsState::kAway && ps.unreachable) ||
+                                          (ps.state == PsState::kSeen && nothing));
+    standings[i].takes = ps.state != PsState::kAway && (nothing || ps_.HoldsItsPartitions(i));
+    standings[i].prepared = !ps.description.prepared().empty();
+  }
+  // What a ps prepared for an earlier coordinator is what job.state says, as far as is known.
+  for (uint32_t p = 0; p < layout.holders.size(); ++p) {
+    const uint32_t second = layout.SecondOf(p);
+    if (second == kNobody || !standings[layout.holders[p]].lost) continue;
+    const std::vector<uint32_t>& ids = ps_.all()[second].prepare_ids;
+    if (!ids.empty() && !std::ranges::binary_search(ids, p)) standings[second].prepared = false;
+  }
+  return standings;
+}
+
+// Lets the seconds take over the partitions of ps that are lost. Returns false if they cannot.
+bool CoordinatorCore::PromoteSeconds(bool unprepared) {
+  if (!options_.HasCopies() || !record_.fixed() || last_word_.done()) return false;
+  if (copies_.writing()) return true;
+  if (move_.Is(Move::Phase::kWriting)) return false;
+  const std::optional<Layout>& layout = record_.layout();
+  if (!layout.has_value() || layout->ps.size() != ps_.size()) return false;
+  if (checkpoints_.Usable() == nullptr) return false;
+  std::optional<Layout> next = Promoted(*layout, Standings(), unprepared);
+  if (!next.has_value()) return false;
+  if (generation_.claiming()) return true;  // when the claim has ended
+  std::vector<std::string> lost;
+  uint64_t partitions = 0;
+  for (uint32_t i = 0; i < ps_.size(); ++i) {
+    const auto had = std::ranges::count(layout->holders, i);
+    if (had == 0 || std::ranges::count(next->holders, i) > 0) continue;
+    lost.push_back(absl::StrCat("ps:", i));
+    partitions += static_cast<uint64_t>(had);
+  }
+  const std::string who = absl::StrJoin(lost, ", ");
+  if (move_.under_way() && !move_.Is(Move::Phase::kSettling)) {
+    GiveUpMove(absl::StrCat(who, " is lost"));
+  }
+  effects_.Warn(
+      absl::StrCat(who, " is lost: ", partitions, " partitions go on with their second holders"));
+  copies_.Write();
+  record_.SetLayout(std::move(next));
+  SaveJobState();
+  return true;
+}
+
+// The layout in which seconds are first holders is durable.
+void CoordinatorCore::LayoutPromoted() {
+  PROBE("coordinator.copies.promoted");
+  copies_.Written();
+  if (phases_.ended()) return;
+  PlaceLayout();
+  if (!generation_.claiming()) ClaimNextGeneration("partitions have other holders");
+}
+
+bool CoordinatorCore::MayPlaceCopies() const {
+  if (copies_.writing() || move_.under_way() || end_.planned() || generation_.claiming() ||
+      !generation_.wanted().empty() || !ps_.AllAre(PsState::kReady)) {
+    return false;
+  }
+  return std::ranges::all_of(ps_.all(), [&](const Ps& ps) {
+    // One that has just come in is about to be ready.
+    const bool away = ps.state == PsState::kAway && now_ms_ - ps.away_since_ms >= kHealMs;
+    return ps.state == PsState::kReady || away;
+  });
+}
+
+// Gives a second ps to each partition that has none.
+void CoordinatorCore::PlaceCopies() {
+  const std::optional<Layout>& saved = record_.layout();
+  const auto available = [&](uint32_t ps) {
+    return ps_.all()[ps].state == PsState::kReady && ps_.all()[ps].no_room.empty();
+  };
+  Layout layout;
+  if (saved.has_value()) {
+    layout = *saved;
+  } else {
+    layout.given = options_.ps_addresses;
+    for (const Ps& ps : ps_.all()) layout.ps.push_back(ps.address);
+    layout.holders = HoldersOf(ps_.layout());
+  }
+  bool all = !layout.seconds.empty();
+  for (size_t p = 0; p < layout.seconds.size() && all; ++p) {
+    all = layout.seconds[p] != kNobody && available(layout.seconds[p]);
+  }
+  if (all) return;
+  const std::vector<uint64_t> bytes = BytesNow(View());
+  const double factor = ResidentPerByte(View(), bytes);
+  std::vector<uint64_t> first(ps_.size());
+  for (size_t p = 0; p < bytes.size(); ++p) first[layout.holders[p]] += bytes[p];
+  std::vector<CopyPlace> places;
+  for (uint32_t i = 0; i < ps_.size(); ++i) {
+    const Ps& ps = ps_.all()[i];
+    const auto most = static_cast<uint64_t>(static_cast<double>(VariablesMax(ps)) / factor);
+    places.push_back({ps.address, available(i), most - std::min(most, first[i])});
+  }
+  layout.seconds =
+      PlaceSeconds(bytes, layout.holders, std::move(layout.seconds), std::move(places));
+  if (saved == layout) return;
+  PROBE("coordinator.copies.placed");
+  record_.SetLayout(std::move(layout));
+  SaveJobState();
+}
+
+// Has the seconds read the newest checkpoint, or how it differs from the one they have prepared.
+void CoordinatorCore::PrepareCopies() {
+  const Manifest* const usable = checkpoints_.Usable();
+  if (usable == nullptr) return;
+  const std::string newest = usable->name.ToString();
+  for (uint32_t i = 0; i < ps_.size(); ++i) {
+    const Ps& ps = ps_.all()[i];
+    if (ps.state != PsState::kReady || ps.prepare_tag != 0 || now_ms_ < ps.prepare_at_ms) continue;
+    const std::vector<uint32_t> ids = SecondsOn(record_.layout(), i);
+    const bool nothing = ids.empty() && ps.description.prepared().empty();
+    if (nothing || !ps.no_room.empty() || ps_.HasPrepared(i, newest, ids)) continue;
+    LoadRequest prepare = PrepareOrder(newest);
+    for (const uint32_t p : ids) *prepare.add_partitions() = ps_.layout()[p];
+    ps_.Prepare(i, std::move(prepare));
+  }
+}
+
+}  // namespace paracord
