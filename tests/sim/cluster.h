@@ -55,6 +55,7 @@ struct ClusterPlan {
   void DrawSync(SimRandom random);
   void DrawDevices(SimRandom random);
   void DrawMoves(SimRandom random);
+  void DrawCopies(SimRandom random);
   void MakeNodes();
   std::string ToString() const;
 };
@@ -124,6 +125,7 @@ struct SimKind {
   bool nodes = false;     // the cluster has no ps
   bool inventor = false;  // a worker reports batches that it was never given
   bool moves = false;     // the running job is moved to more and fewer ps
+  bool copies = false;    // each partition has a second ps, which takes over when the first is lost
 };
 
 // Draws a cluster from `seed` and runs it to its end. Returns "", or the violation and how to

@@ -182,6 +182,14 @@ void ClusterPlan::DrawMoves(SimRandom random) {
   calm = false;
 }
 
+// From a stream of its own, too. Seconds have something to prepare, and somewhere to be.
+void ClusterPlan::DrawCopies(SimRandom random) {
+  job.partitioner.copies = 1;
+  ps = static_cast<uint32_t>(random.Between(2, 3));
+  job.checkpoint.every_seconds = 0.2 + random.Unit();
+  calm = false;
+}
+
 // Workers beyond the nodes are not in the cluster's TF_CONFIG, and hold no ps.
 void ClusterPlan::MakeNodes() {
   nodes = true;
@@ -211,6 +219,7 @@ std::string ClusterPlan::ToString() const {
       ps, nodes ? " nodes, " : " ps, ", workers, "+", late_workers, " workers",
       second_coordinator ? ", a second coordinator" : "", damage ? ", damage" : "",
       reports_ahead ? ", reports ahead" : "", inventor ? ", an inventor" : "", calm ? ", calm" : "",
+      job.partitioner.copies > 0 ? ", copies" : "",
       move_every_ms > 0 ? absl::StrCat(", move_every_ms=", move_every_ms) : "",
       ", drain_every_ms=", drain_every_ms, ", fault_ms=", fault_ms, ", batches=", counting.batches,
       ", epochs=", job.epochs, ", wire=", job.wire,

@@ -8,6 +8,7 @@
 //  PARACORD_SIM_NODES=1: nodes in place of ps.
 //  PARACORD_SIM_INVENTOR=1: with a worker that reports batches it was never given.
 //  PARACORD_SIM_MOVES=1: with moves to more and fewer ps.
+//  PARACORD_SIM_COPIES=1: with a second ps for each partition.
 #include "sim/cluster.h"
 
 #include <algorithm>
@@ -109,6 +110,8 @@ std::vector<std::string> Missing(const Coverage& coverage) {
       "ps.push.partly", "ps.round.waits_for_norms",
       // Nobody asks for another number of ps on these seeds; others have moves of their own.
       "coordinator.move.again", "coordinator.move.stop", "coordinator.move.written", "ps.prepare",
+      // No ps of these seeds is the second holder of a partition; others have copies.
+      "coordinator.copies.guest", "coordinator.copies.placed", "coordinator.copies.promoted",
       // Reaching this probe is a violation: a state that some partition still needs was lost.
       "coordinator.rollback.stuck"};
   std::vector<std::string> missing;
@@ -205,6 +208,22 @@ TEST_CASE("a job that moves to more and fewer ps while it trains loses and doubl
   }
 }
 
+TEST_CASE("a job whose partitions have second holders loses and doubles nothing when ps are lost") {
+  const uint64_t seeds = Setting("PARACORD_SIM_SEEDS", 2000) / 4;
+  const Coverage coverage;
+  RunSeeds(seeds, {.copies = true});
+  RunSeeds(seeds / 4, {.lanes = true, .copies = true});
+  RunSeeds(seeds / 4, {.growing = true, .copies = true});
+  RunSeeds(seeds / 4, {.moves = true, .copies = true});
+  RunSeeds(seeds / 4, {.growing = true, .moves = true, .copies = true});
+  if (seeds < 100) return;
+  for (const char* part : {"coordinator.copies.", "sim.retained"}) {
+    for (const std::string& probe : coverage.Missing(part)) {
+      FAIL_CHECK("no seed reached the probe " << probe);
+    }
+  }
+}
+
 TEST_CASE("a worker that tells of batches that it was never given spoils no history") {
   const uint64_t seeds = Setting("PARACORD_SIM_SEEDS", 2000) / 4;
   const Coverage coverage;
@@ -265,7 +284,8 @@ TEST_CASE("one seed of the cluster", "[.replay]") {
                                      .sync = Setting("PARACORD_SIM_LANES", 0) == 2,
                                      .nodes = Setting("PARACORD_SIM_NODES", 0) != 0,
                                      .inventor = Setting("PARACORD_SIM_INVENTOR", 0) != 0,
-                                     .moves = Setting("PARACORD_SIM_MOVES", 0) != 0});
+                                     .moves = Setting("PARACORD_SIM_MOVES", 0) != 0,
+                                     .copies = Setting("PARACORD_SIM_COPIES", 0) != 0});
   std::cout << (found.empty() ? "nothing found" : found) << "\n";
   CHECK(found.empty());
 }

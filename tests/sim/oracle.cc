@@ -180,7 +180,7 @@ std::string Oracle::GrownDifference(const Partition& partition, const std::vecto
   return "";
 }
 
-void Oracle::Loaded(const Content& content, const std::string& checkpoint) {
+void Oracle::Loaded(const Content& content, const std::string& checkpoint, const Content* before) {
   if (checkpoint.empty()) {
     for (const auto& partition : content.partitions) {
       if (partition->GetCounts().updates != 0) Violation("a new partition has been updated");
@@ -192,7 +192,14 @@ void Oracle::Loaded(const Content& content, const std::string& checkpoint) {
   const absl::StatusOr<Manifest> manifest = ReadManifest(files, path);
   if (!manifest.ok()) return;  // since removed or damaged
   std::vector<uint32_t> ids;
-  for (const auto& partition : content.partitions) ids.push_back(partition->facts().id);
+  for (const auto& partition : content.partitions) {
+    const uint32_t id = partition->facts().id;
+    if (before != nullptr && before->Find(id) == partition.get()) {
+      PROBE("sim.retained");
+    } else {
+      ids.push_back(id);
+    }
+  }
   const auto stored = ReadTensors(files, path, *manifest, ids);
   if (!stored.ok()) return;
   const auto grown = GrownIn(files, path, *manifest);

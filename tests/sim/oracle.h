@@ -63,7 +63,8 @@ class Oracle {
                  const absl::StatusOr<ExchangeReply>& answer, const PsSeen& before,
                  const PsSeen& after);
   // Called after a ps has created its partitions, or restored those of `checkpoint`.
-  void Loaded(const Content& content, const std::string& checkpoint);
+  // `before`: what the ps held until then; null: nothing. It may go on with some of that.
+  void Loaded(const Content& content, const std::string& checkpoint, const Content* before);
   // Called when a ps adopts the generation of `coordinator`.
   void Adopted(uint64_t generation, const std::string& coordinator);
 

@@ -18,6 +18,7 @@ std::string RunSeed(uint64_t seed, uint64_t* trace_hash, uint64_t* steps, SimKin
   if (kind.sync) plan.DrawDevices(world.Fork(14));
   if (kind.nodes) plan.MakeNodes();
   if (kind.moves) plan.DrawMoves(world.Fork(15));
+  if (kind.copies) plan.DrawCopies(world.Fork(17));
   // A failed batch would be kept for a retry by the inventor, which never asks for a lease.
   plan.inventor = kind.inventor && !plan.calm && plan.job.failures.rejected_max == 0;
   SimCluster cluster(world, plan);
@@ -38,9 +39,9 @@ std::string RunSeed(uint64_t seed, uint64_t* trace_hash, uint64_t* steps, SimKin
       : kind.tables ? "PARACORD_SIM_TABLES=1 "
                     : "",
       kind.objects ? "PARACORD_SIM_OBJECTS=1 " : "", kind.nodes ? "PARACORD_SIM_NODES=1 " : "",
-      kind.moves ? "PARACORD_SIM_MOVES=1 " : "", kind.inventor ? "PARACORD_SIM_INVENTOR=1 " : "",
-      "PARACORD_SIM_SEED=", seed, " bin/sim_test \"one seed of the cluster\"\n", plan.ToString(),
-      "\n", world.Report());
+      kind.moves ? "PARACORD_SIM_MOVES=1 " : "", kind.copies ? "PARACORD_SIM_COPIES=1 " : "",
+      kind.inventor ? "PARACORD_SIM_INVENTOR=1 " : "", "PARACORD_SIM_SEED=", seed,
+      " bin/sim_test \"one seed of the cluster\"\n", plan.ToString(), "\n", world.Report());
 }
 
 }  // namespace paracord

@@ -57,8 +57,8 @@ void WatchedPs::Loaded(const std::string& checkpoint) {
   if (loaded_ != nullptr && loaded_->loaded_generation == content->loaded_generation) {
     oracles_.world.Violation("a ps loads twice in one generation");
   }
+  oracles_.oracle.Loaded(*content, checkpoint, loaded_.get());
   loaded_ = content;
-  oracles_.oracle.Loaded(*content, checkpoint);
 }
 
 void WatchedPs::Exchange(const absl::Cord& request, std::shared_ptr<ServerCall> call) {
