@@ -226,6 +226,25 @@ std::vector<std::string> NewestChain(const std::string& dir) {
   return chain;
 }
 
+TEST_CASE("rows of a growing table go on with their second ps when the first is killed for good") {
+  json job = UserJob(kUserEpochs);
+  job["copies"] = 1;
+  job["checkpoint"] = {{"every_seconds", 0.2}, {"keep", 2}, {"full_every", 4}};
+  Cluster cluster({.ps = 3, .workers = 2, .batch_ms = 10, .job = job});
+  const auto [counts, test] = WriteUserData(cluster.root());
+  cluster.StartAll();
+  REQUIRE(WaitUntil(60000, [&] {
+    const json status = cluster.Status();
+    const json copies = status.is_object() ? status.value("copies", json()) : json();
+    return copies.is_object() && copies.at("with_both") == copies.at("partitions");
+  }));
+  const auto killed = cluster.TakeOut("ps:1");
+  killed->Signal(SIGKILL);
+  killed->Wait(10000);
+  CHECK(cluster.Finish(120000) == 0);
+  CheckNewestUsers(cluster.dir(), counts, kUserEpochs);
+}
+
 TEST_CASE("a checkpoint that continues others restores to another number of ps") {
   json job = UserJob(kUserEpochs);
   job["checkpoint"] = {{"every_seconds", 0.1}, {"keep", 1}, {"full_every", 1000}};

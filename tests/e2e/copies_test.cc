@@ -1,0 +1,63 @@
+// Partitions have second holders, which go on when a ps is killed that nobody starts again.
+#include <catch2/catch.hpp>
+#include <csignal>
+#include <string>
+
+#include "e2e/cluster.h"
+#include "e2e/counting_job.h"
+#include "e2e/kills.h"
+#include "e2e/process.h"
+
+namespace paracord::e2e {
+namespace {
+
+nlohmann::json CopiedJob(uint64_t steps) {
+  return {{"steps", steps},
+          {"copies", 1},
+          {"partitioner", {{"kind", "fixed_shards"}, {"shards", 6}}},
+          {"checkpoint", {{"every_seconds", 0.5}, {"keep", 2}}}};
+}
+
+// Waits until every partition has a second ps that has prepared it.
+bool WaitForCopies(Cluster& cluster) {
+  return WaitUntil(60000, [&] {
+    const nlohmann::json status = cluster.Status();
+    const nlohmann::json copies =
+        status.is_object() ? status.value("copies", nlohmann::json()) : nlohmann::json();
+    return copies.is_object() && copies.at("with_both") == copies.at("partitions");
+  });
+}
+
+TEST_CASE("a job whose ps is killed for good goes on with copies, and applies every batch once") {
+  constexpr uint64_t kSteps = 4000;
+  Cluster cluster({.ps = 3, .batch_ms = 5, .job = CopiedJob(kSteps)});
+  cluster.StartAll();
+  REQUIRE(WaitForCopies(cluster));
+  const auto killed = cluster.TakeOut("ps:1");
+  killed->Signal(SIGKILL);
+  killed->Wait(10000);
+  const uint64_t then = cluster.BatchesDone();
+  CHECK(cluster.WaitForBatches(then + 50, 60000));
+  CHECK(cluster.Status().at("copies").at("promotions") == 1);
+  // The two that are left hold all of it, and after a while twice.
+  CHECK(WaitForCopies(cluster));
+  const auto second = cluster.TakeOut("ps:0");
+  second->Signal(SIGKILL);
+  second->Wait(10000);
+  CHECK(cluster.WaitForBatches(cluster.BatchesDone() + 50, 60000));
+  CHECK(cluster.Finish(120000) == 0);
+  CheckCounted(cluster.dir(), kSteps);
+}
+
+TEST_CASE("a job with copies applies every batch once through kills of everybody") {
+  constexpr uint64_t kSteps = 6000;
+  Cluster cluster({.ps = 3, .batch_ms = 5, .job = CopiedJob(kSteps)});
+  cluster.StartAll();
+  REQUIRE(cluster.WaitForBatches(1));
+  KillAtRandom(cluster, {{"ps:0", "ps:1", "ps:2", "coordinator", "worker:0"}, 25, kSteps, 1300});
+  CHECK(cluster.Finish(120000) == 0);
+  CheckCounted(cluster.dir(), kSteps);
+}
+
+}  // namespace
+}  // namespace paracord::e2e
