@@ -4,8 +4,12 @@ still, and how much slower it is until then. The job is `rows` of versus/tensorf
 example, rows of 16, Adagrad, batch 256, 2 workers), with a table of so many rows. Beside it the
 same by a restart with another `--ps`.
 
+With `copies` as first argument: the first holder of half of the table is killed, in a job with
+`copies` 1 and in one without; how long until the next batch is applied, and how many are computed
+again.
+
     cmake --preset release && cmake --build build/release
-    python3 bench/moves.py --bin build/release/bin [--rounds 3] [--rows 2000000,20000000]
+    python3 bench/moves.py [copies] --bin build/release/bin [--rounds 3] [--rows 2000000,20000000]
 
 Needs NumPy; 20,000,000 rows take 8 GB of memory and of disk.
 """
@@ -25,7 +29,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "versus" / "ten
 import jobs
 import ours
 
-STOP_GOAL, SLOWER_GOAL = 1.0, 0.15
+STOP_GOAL, SLOWER_GOAL, KILL_GOAL = 1.0, 0.15, 1.0
 CALM_SECONDS = 5
 PARTITIONER = {"kind": "fixed_shards", "shards": 8}
 
@@ -106,6 +110,45 @@ def moves(bin_dir, rows):
         return more["stopped_seconds"], fewer["stopped_seconds"], more["seconds"], share, restart
 
 
+def killed(bin_dir, rows, copies):
+    """Seconds from the death of a ps to the next applied batch, and the batches that its partitions
+    lost by it."""
+    job = dict(jobs.JOBS["rows"], rows=rows)
+    with ours.Training(bin_dir, job, trace=False, ps=2, steps=10_000_000, partitioner=PARTITIONER,
+                       copies=copies,
+                       checkpoint={"every_seconds": 5, "full_every": 20}) as training:
+        def prepared(status):
+            has = status.get("copies", {"with_both": 1, "partitions": 1})
+            return (status.get("checkpoint", {}).get("count", 0) >= 3
+                    and has["with_both"] == has["partitions"])
+        training.wait_for(prepared)
+        time.sleep(2)
+        at, _ = training.kill("ps:1")
+        before, seen = training.status(), []
+        while len(seen) < 2 or seen[-1][1] <= seen[0][1]:  # the first one of the new generation
+            status = training.status()
+            if status and status["generation"] > before["generation"] \
+                    and status["phase"] == "training":
+                seen.append((time.monotonic(), status["applied_max"] + status["batches_done"]))
+            time.sleep(0.01)
+        status = training.status()
+        return seen[-1][0] - at, max(before["applied_max"] - status["applied_min"], 0)
+
+
+def kills(arguments):
+    for rows in (int(rows) for rows in arguments.rows.split(",")):
+        for copies in (1, 0):
+            seen = [killed(arguments.bin, rows, copies) for _ in range(arguments.rounds)]
+            seconds, lost = zip(*seen)
+            goal = ""
+            if copies:
+                met = statistics.median(seconds) <= KILL_GOAL
+                goal = f", goal {KILL_GOAL} s: {'met' if met else 'MISSED'}"
+            print(f"{rows:>12,} rows on 2 ps, copies {copies}, a ps is killed: {text(seconds)} "
+                  f"until the next batch{goal}; {text(lost, 'batches')} computed again",
+                  flush=True)
+
+
 def text(values, unit="s"):
     known = [value for value in values if value is not None]
     if not known:
@@ -116,6 +159,7 @@ def text(values, unit="s"):
 def main():
     parser = argparse.ArgumentParser(prog="bench/moves.py", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", nargs="?", choices=["moves", "copies"], default="moves")
     parser.add_argument("--bin", default="build/release/bin", help="folder of our programs")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--rows", default="2000000,20000000", metavar="N,...")
@@ -124,6 +168,9 @@ def main():
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} at the start, "
           f"{time.strftime('%Y-%m-%d %H:%M UTC', time.gmtime())}; 2 workers; median of "
           f"{arguments.rounds} (least to most)", flush=True)
+    if arguments.what == "copies":
+        kills(arguments)
+        return
     for rows in (int(rows) for rows in arguments.rows.split(",")):
         seen = [moves(arguments.bin, rows) for _ in range(arguments.rounds)]
         more, fewer, seconds, shares, restarts = zip(*seen)
