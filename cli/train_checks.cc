@@ -5,9 +5,11 @@
 #include <numeric>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "cli/batch_needs.h"
+#include "cli/job_dir.h"
 #include "cli/terminal.h"
 #include "cli/user_job.h"
 #include "cli/warnings.h"
@@ -15,9 +17,11 @@
 #include "common/one_line.h"
 #include "common/status_macros.h"
 #include "config/job_data.h"
+#include "config/job_file.h"
 #include "config/nodes.h"
 #include "config/partitions.h"
 #include "config/program_spec.h"
+#include "coordinator/dir_start.h"
 #include "coordinator/saved_job.h"
 #include "data/data_source.h"
 #include "data/file_glob.h"
@@ -36,21 +40,87 @@ bool HasTables(std::span<const VariableSpec> variables) {
   return std::ranges::any_of(variables, [](const VariableSpec& v) { return v.has_table(); });
 }
 
-// Measures the first batch. What is wrong with the data or the model is left to the daemons to say.
+// Measures the first batch. The error is that of the model; what is wrong with the data is left to
+// the workers to say.
 absl::StatusOr<BatchNeeds> MeasureFirst(Files& files, const Job& job, const Optimizer& optimizer,
                                         const Holders& holders) {
   const auto source = OpenDataSource(files, job.train);
   if (!source.ok()) return BatchNeeds();
-  const auto program = BuildKerasProgram(job, (*source)->schema(), MakeCpuOps(/*threads=*/1));
-  if (!program.ok()) return BatchNeeds();
-  const std::span<const VariableSpec> variables = (*program)->variables();
+  ASSIGN_OR_RETURN(const auto program,
+                   BuildKerasProgram(job, (*source)->schema(), MakeCpuOps(/*threads=*/1)));
+  const std::span<const VariableSpec> variables = program->variables();
   Batch batch;
   std::vector<uint64_t> records(std::min<uint64_t>(job.batch, (*source)->records()));
   std::iota(records.begin(), records.end(), 0);
   if (!(*source)->Read(records, batch).ok()) return BatchNeeds();
-  const auto rows = (*program)->RowsOf(batch);
+  const auto rows = program->RowsOf(batch);
   if (!rows.ok()) return BatchNeeds();
   return MeasureBatch(job, variables, optimizer, holders, rows->get());
+}
+
+// Whether the directory holds the job done already, for which nobody reads data.
+bool IsDone(Files& files, const TrainFlags& flags, Job job) {
+  if (flags.fresh) return false;
+  std::optional<std::string>& weights = job.initial_weights.file;
+  if (weights.has_value() && IsKerasFileName(*weights)) {  // as PlacedWeights has placed them
+    weights = absl::StrCat(flags.dir, "/", kInitialWeightsName);
+  }
+  DirStart start(files, flags.dir, std::move(job), /*boot_id=*/"", flags.accept_changes,
+                 /*keeps_job=*/false);
+  return start.FindsDone();
+}
+
+// Refuses what no worker could open as data at `path`, the first of `found` files of the key.
+absl::Status CheckDataFile(Files& files, const std::string& key, const std::string& path,
+                           size_t found) {
+  const bool is_folder = files.List(path).ok();
+  if (key == "folder" || key.ends_with(".folder")) {  // of images, which are files in it
+    if (is_folder) return absl::OkStatus();
+    const bool is_file = files.Open(path).ok();
+    return is_file ? absl::InvalidArgumentError("is a file, and images are read from a folder")
+                   : files.List(path).status();
+  }
+  if (is_folder) {
+    return absl::InvalidArgumentError("is a folder, and data are read from files: name the file");
+  }
+  const absl::StatusOr<std::unique_ptr<ReadFile>> file = files.Open(path);
+  if (absl::IsInvalidArgument(file.status())) {
+    return absl::InvalidArgumentError("is not a regular file: name the file that holds the data");
+  }
+  RETURN_IF_ERROR(file.status());
+  if (found > 1 || (*file)->size() > 0) return absl::OkStatus();
+  return absl::InvalidArgumentError("is empty: make or download the data anew");
+}
+
+// Checks all paths of `spec`, the source of the job's key `data`.
+absl::Status CheckSource(Files& files, const std::string& data, const DataSpec& spec) {
+  for (const SourcePath& source : PathsOf(spec)) {
+    const std::string key = absl::StrCat(data, ".", source.key);
+    const std::string scheme = SchemeOf(source.path);
+    if (!scheme.empty() && scheme != "s3") {
+      return absl::InvalidArgumentError(absl::StrCat(
+          key, ": ", source.path, ": nobody reads ", scheme,
+          "://, only files and s3:// are read: download the data first, or put them there"));
+    }
+    if (!scheme.empty()) continue;
+    const auto found = ExpandGlob(files, source.path);
+    absl::Status wrong = found.status();
+    if (found.ok() && !found->empty()) {
+      wrong = CheckDataFile(files, source.key, found->front(), found->size());
+    }
+    if (absl::IsNotFound(wrong)) {
+      return absl::NotFoundError(
+          absl::StrCat(key, ": ", found.ok() ? "there is no file " : "no file matches ",
+                       source.path, ": make or download the data first, or correct the path"));
+    }
+    // Other errors may pass, and are left to the reader.
+    if (!absl::IsInvalidArgument(wrong) && !absl::IsPermissionDenied(wrong)) continue;
+    const std::string& path = found.ok() ? found->front() : source.path;
+    const bool named = absl::StrContains(wrong.message(), path);
+    return absl::Status(wrong.code(), absl::StrCat(key, ": ", named ? "" : path + " ",
+                                                   std::string(wrong.message())));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -146,33 +216,25 @@ absl::Status KeepNotes(Files& files, const std::string& dir,
 }
 
 absl::Status CheckDataFiles(Files& files, const Job& job) {
-  const auto check = [&](const std::string& data, const DataSpec& spec) -> absl::Status {
-    for (const SourcePath& source : PathsOf(spec)) {
-      const std::string scheme = SchemeOf(source.path);
-      if (!scheme.empty() && scheme != "s3") {
-        return absl::InvalidArgumentError(absl::StrCat(
-            data, ".", source.key, ": ", source.path, ": nobody reads ", scheme,
-            "://, only files and s3:// are read: download the data first, or put them there"));
-      }
-      if (!scheme.empty()) continue;
-      const auto found = ExpandGlob(files, source.path);
-      absl::Status missing = found.status();
-      if (found.ok() && !found->empty()) missing = files.Open(found->front()).status();
-      if (!absl::IsNotFound(missing)) continue;  // other errors are left to the reader
-      return absl::NotFoundError(absl::StrCat(
-          data, ".", source.key, ": ", found.ok() ? "there is no file " : "no file matches ",
-          source.path, ": make or download the data first, or correct the path"));
-    }
-    return absl::OkStatus();
-  };
-  RETURN_IF_ERROR(check("data.train", job.train));
+  RETURN_IF_ERROR(CheckSource(files, "data.train", job.train));
   const std::string weights = job.initial_weights.file.value_or("");
   if (!weights.empty() && SchemeOf(weights).empty() &&
       absl::IsNotFound(files.Open(weights).status())) {
     return absl::NotFoundError(absl::StrCat("initial_weights: there is no file ", weights,
                                             ": correct the path, or leave the key out"));
   }
-  return job.test.has_value() ? check("data.test", *job.test) : absl::OkStatus();
+  return job.test.has_value() ? CheckSource(files, "data.test", *job.test) : absl::OkStatus();
+}
+
+absl::Status CheckModel(const Job& job) {
+  RETURN_IF_ERROR(ParseOptimizer(job.optimizer).status());
+  for (const auto& [layer, table] : job.tables.by_layer) {
+    if (!table.optimizer.has_value()) continue;
+    const std::string key = absl::StrCat("tables.", layer, ".optimizer");
+    RETURN_IF_ERROR(ParseTableOptimizer(*table.optimizer, key).status());
+  }
+  if (IsProgram(job.model)) return absl::OkStatus();
+  return CheckKerasModel(job, MakeCpuOps(/*threads=*/1));
 }
 
 absl::Status CheckBeforeStart(Files& files, const TrainFlags& flags, const Job& job,
@@ -183,7 +245,9 @@ absl::Status CheckBeforeStart(Files& files, const TrainFlags& flags, const Job& 
                     << "\n";
     }
   };
-  if (!flags.ssh.has_value()) RETURN_IF_ERROR(CheckDataFiles(files, job));
+  const bool here = !flags.ssh.has_value() && !IsDone(files, flags, job);
+  if (here) RETURN_IF_ERROR(CheckDataFiles(files, job));
+  RETURN_IF_ERROR(CheckModel(job));
   say("warning", JobWarnings(job));
   const Holders holders{.count = static_cast<uint32_t>(*flags.ps > 0 ? *flags.ps : flags.workers),
                         .nodes = *flags.ps == 0};

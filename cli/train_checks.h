@@ -38,12 +38,20 @@ absl::Status CheckFits(Files& files, const Job& job, const Holders& holders,
 
 // NOT_FOUND names the first file of the job's training or test data or initial weights, or the
 // first pattern, that is not in this machine's file systems, and its key. Files in an object store
-// are left to the workers. INVALID_ARGUMENT: a path has a scheme that nobody reads, such as gs://.
+// are left to the workers. INVALID_ARGUMENT: a path has a scheme that nobody reads, such as gs://,
+// is a folder or a device where a file is read, or an empty file. PERMISSION_DENIED: this user may
+// not read it.
 absl::Status CheckDataFiles(Files& files, const Job& job);
 
+// INVALID_ARGUMENT has a line for each problem of the model, the losses, the metrics, `stages`,
+// `tables` and the optimizers that shows without data. Of a program, only the optimizers are
+// checked.
+absl::Status CheckModel(const Job& job);
+
 // Prints the job's warnings on standard error (with --verbose also notes). Checks that the job's
-// data exist and that holders on this machine have room for the job; other hosts' memory is unknown
-// here. `notes` gets the job's needs in lines for people.
+// data exist, unless DIR holds the job done already, that its model can be built, and that holders
+// on this machine have room for the job; other hosts' memory is unknown here. `notes` gets the
+// job's needs in lines for people.
 absl::Status CheckBeforeStart(Files& files, const TrainFlags& flags, const Job& job,
                               std::vector<std::string>& notes);
 

@@ -129,6 +129,13 @@ absl::StatusOr<DirStart::Verdict> DirStart::CheckFound(FoundInDir& found) {
   return Verdict::kGoOn;
 }
 
+bool DirStart::FindsDone() {
+  absl::StatusOr<FoundInDir> found = LookInDir();
+  if (!found.ok()) return false;
+  const absl::StatusOr<Verdict> verdict = CheckFound(*found);
+  return verdict.ok() && *verdict == Verdict::kDoneIfSound;
+}
+
 absl::StatusOr<uint64_t> DirStart::ClaimFirst() {
   ASSIGN_OR_RETURN(const uint64_t newest, NewestMentioned(files_, dir_));
   if (newest + 1 >= kGenerationMax) {

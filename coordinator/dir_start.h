@@ -31,6 +31,10 @@ class DirStart {
   // Reads DIR, claims a generation, and takes back what an earlier end has left. It may be called
   // again after an error.
   absl::StatusOr<Begun> Begin();
+  // Whether the newest checkpoint in DIR says that the job is done. Changes nothing in DIR, and
+  // reads no checkpoint whole, so that Begin may yet find it damaged. False where DIR cannot be
+  // read or holds another job: Begin says why.
+  bool FindsDone();
 
  private:
   enum class Verdict { kGoOn, kDone, kDoneIfSound };

@@ -198,8 +198,8 @@ TEST_CASE("a batch that no worker without ps could take is refused with the whol
 
 TEST_CASE("train names training and test data that are missing, and their keys") {
   const TestDirectory directory;
-  directory.Write("x.npy", "");
-  directory.Write("part-0.csv", "");
+  directory.Write("x.npy", "1\n");
+  directory.Write("part-0.csv", "1\n");
   PosixFiles files;
   const auto in = [&](const char* name) { return directory / name; };
   Job job;
@@ -208,7 +208,7 @@ TEST_CASE("train names training and test data that are missing, and their keys")
   CHECK(absl::IsNotFound(no_file));
   CHECK(no_file.message() == "data.train.labels: there is no file " + in("y.npy") +
                                  ": make or download the data first, or correct the path");
-  directory.Write("y.npy", "");
+  directory.Write("y.npy", "1\n");
   CHECK(CheckDataFiles(files, job).ok());
 
   job.train = {"csv", {{"files", {in("part-*.csv"), in("clicks-*.csv")}}}};
@@ -247,6 +247,27 @@ TEST_CASE("train names training and test data that are missing, and their keys")
          {{"format", "text"}, {"files", in("x.npy")}, {"vocabulary_file", in("words")}}}}}};
   CHECK(absl::StartsWith(CheckDataFiles(files, job).message(),
                          "data.train.mix[1].vocabulary_file: there is no file "));
+}
+
+TEST_CASE("train refuses a folder, a device and an empty file as data, naming key and path") {
+  const TestDirectory directory;
+  const std::string empty = directory.Write("empty.csv", "");
+  PosixFiles files;
+  Job job;
+  const auto said = [&](const std::string& path) {
+    job.train = {"csv", {{"files", path}}};
+    return std::string(CheckDataFiles(files, job).message());
+  };
+  CHECK(said(directory.path()) == "data.train.files: " + directory.path() +
+                                      " is a folder, and data are read from files: name the file");
+  CHECK(said("/dev/null") ==
+        "data.train.files: /dev/null is not a regular file: name the file that holds the data");
+  CHECK(said(empty) == "data.train.files: " + empty + " is empty: make or download the data anew");
+  directory.Write("empty.csv2", "1\n");
+  CHECK(said(directory / "empty.*").empty());  // one of several files may be empty
+  job.train = {"images", {{"folder", empty}}};
+  CHECK(CheckDataFiles(files, job).message() ==
+        "data.train.folder: " + empty + " is a file, and images are read from a folder");
 }
 
 }  // namespace

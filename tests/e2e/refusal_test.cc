@@ -45,6 +45,37 @@ TEST_CASE("train names data that are missing before it starts a process or makes
   CHECK(train.SocketDirs() == 0);
 }
 
+TEST_CASE("train names a key that no worker could use before it starts a process or makes DIR") {
+  Train train;
+  const auto [setting, said] = GENERATE(table<std::string, std::string>(
+      {{R"(stages=["nowhere"])", R"(stages: the model computes no layer "nowhere")"},
+       {R"(tables={"nowhere": {"update": "lazy"}})", "tables.nowhere: the model has no Embedding"},
+       {R"(optimizer={"name": "adam", "beta_3": 1})", "beta_3"},
+       {"data.train.labels=/tmp", "data.train.labels: /tmp is a folder"},
+       {"data.test.features=/dev/null", "data.test.features: /dev/null is not a regular file"}}));
+  CAPTURE(setting);
+  std::vector<std::string> words = {"--set", setting};
+  if (setting.starts_with("stages")) {
+    words.insert(words.end(), {"--set", "accumulate=4", "--device", "cpu:2"});
+  }
+  const auto command = train.Start(words);
+  CHECK(command->Wait(60000) == 2);
+  INFO(train.log());
+  CHECK(train.Said(said));
+  CHECK_FALSE(std::filesystem::exists(train.dir()));
+  CHECK(train.SocketDirs() == 0);
+}
+
+TEST_CASE("train of a job that is done says so although its data are gone") {
+  Train train(/*steps=*/50);
+  CHECK(train.Start({}, "")->Wait(120000) == 0);
+  std::filesystem::remove(train.root() + "/train-y.npy");
+  CHECK(train.Start({}, "")->Wait(60000) == 0);
+  CHECK(train.Said("nothing to do: the job was done before"));
+  CHECK(train.Start({"--set", "steps=60"}, "")->Wait(60000) == 2);
+  CHECK(train.Said("data.train.labels: there is no file"));
+}
+
 TEST_CASE("a job that has changed goes on as it was with --keep-job") {
   Cluster cluster({.batch_ms = 4, .job = {{"steps", kRefusalSteps}}});
   cluster.StartAll();
