@@ -243,6 +243,11 @@ absl::Status CheckNeeds(const BatchNeeds& needs, uint64_t memory_limit) {
       return absl::InvalidArgumentError(absl::StrCat(needs.holders.name(), ":", ps, ": ", what...));
     };
     const auto help = [&] {
+      if (needs.holders.one) {
+        return std::string(
+            ": a smaller \"batch\", more memory, or `strategy` \"multi_worker_mirrored\" with more "
+            "workers");
+      }
       return absl::StrCat(": a smaller \"batch\", more ", needs.holders.nodes ? "workers" : "ps",
                           ", or more memory");
     };

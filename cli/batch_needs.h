@@ -41,6 +41,7 @@ struct PsNeed {
 struct Holders {
   uint32_t count = 1;
   bool nodes = false;  // workers, whose ps get a part of --memory-limit (config/nodes.h)
+  bool one = false;    // the strategy is for one worker, so that more workers are no way out
 
   const char* name() const { return nodes ? "worker" : "ps"; }
 };

@@ -250,7 +250,8 @@ absl::Status CheckBeforeStart(Files& files, const TrainFlags& flags, const Job& 
   RETURN_IF_ERROR(CheckModel(job));
   say("warning", JobWarnings(job));
   const Holders holders{.count = static_cast<uint32_t>(*flags.ps > 0 ? *flags.ps : flags.workers),
-                        .nodes = *flags.ps == 0};
+                        .nodes = *flags.ps == 0,
+                        .one = HasOneWorker(job.guarantees.strategy)};
   std::optional<uint64_t> limit;  // of other hosts nobody knows here what they have
   if (!flags.ssh.has_value() || !flags.memory_limit.empty()) {
     ASSIGN_OR_RETURN(limit, MemoryLimitOf(flags.memory_limit, holders));

@@ -348,12 +348,15 @@ std::optional<Job> ReadJobFor(Files& files, const std::string& path,
 
 // Returns the processes that hold the variables: two ps if nobody says anything of the cluster.
 Holders HoldersOf(const std::optional<Job>& job, const std::optional<ClusterShape>& shape) {
+  const bool one = job.has_value() && HasOneWorker(job->guarantees.strategy);
   if (!shape.has_value()) {
     const bool nodes = job.has_value() && IsWithoutPs(job->guarantees.strategy);
-    return {.count = nodes ? 1u : 2u, .nodes = nodes};
+    return {.count = nodes ? 1u : 2u, .nodes = nodes, .one = one};
   }
   const bool nodes = shape->ps == 0;
-  return {.count = static_cast<uint32_t>(nodes ? shape->workers : shape->ps), .nodes = nodes};
+  return {.count = static_cast<uint32_t>(nodes ? shape->workers : shape->ps),
+          .nodes = nodes,
+          .one = one};
 }
 
 // Returns how many devices compute lanes of a round, where the stages of a model count as one;

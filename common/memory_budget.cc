@@ -67,7 +67,8 @@ absl::Status MemoryBudget::HoldVariables(uint64_t bytes, uint64_t push_bytes, ui
                      " are needed, and --memory-limit is ", whole(limit_),
                      parts_ == 1 ? ": give this ps more memory, or the job more ps"
                                  : ", of which the worker needs as much as the ps in it: give this "
-                                   "worker more memory, or the cluster more workers",
+                                   "worker more memory, or, where the job's `strategy` has several "
+                                   "workers, the cluster more of them",
                      rounds == 0 ? "" : ", or \"round_batches\" a smaller number"));
   }
   rounds_ = rounds;

@@ -86,9 +86,17 @@ void ReportMisfits(JsonFields& fields, const Job& job) {
                    "devices: give `reduce` \"fast\", or \"hierarchical_copy\" here");
   }
   if (job.split_batches.has_value() && guarantees.rounds()) {
+    const bool by_strategy = !guarantees.consistency_said;
+    const std::string said =
+        by_strategy ? absl::StrCat("`strategy` \"", guarantees.strategy, "\"")
+        : guarantees.sync()
+            ? std::string("`consistency` \"sync\"")
+            : absl::StrCat("`consistency` {\"staleness\": ", *guarantees.staleness, "}");
     fields.Problem("split_batches",
-                   "is of jobs without rounds, and `consistency` has rounds: an epoch is cut into "
-                   "`round_batches` lanes; leave split_batches out");
+                   absl::StrCat("does not go with ", said,
+                                ", which cuts epochs into rounds of `round_batches` batches: leave "
+                                "split_batches out (--set split_batches=null), or give ",
+                                by_strategy ? "another strategy" : "`consistency` \"async\""));
   }
   if (!guarantees.sync()) return;
   if (job.overlap) {

@@ -54,12 +54,16 @@ bool IsSynchronous(std::string_view strategy) {
   return IsWithoutPs(strategy) && strategy != "one_device";
 }
 
+bool HasOneWorker(std::string_view strategy) {
+  return IsWithoutPs(strategy) && strategy != "multi_worker_mirrored";
+}
+
 bool WaitsForStrategy(const GuaranteesSpec& guarantees) {
-  return guarantees.strategy == "auto" && !guarantees.consistency_said;
+  return !IsWithoutPs(guarantees.strategy) && !guarantees.consistency_said;
 }
 
 std::vector<std::string> SettingsOf(const GuaranteesSpec& guarantees, const std::string& chosen) {
-  if (guarantees.strategy != "auto") return {};
+  if (IsWithoutPs(guarantees.strategy)) return {};
   if (IsWithoutPs(chosen)) return {"strategy=" + chosen};
   const bool of_rounds = guarantees.round_batches.has_value() || guarantees.reduce_fast ||
                          guarantees.backup_factor.has_value() ||
@@ -91,7 +95,7 @@ absl::StatusOr<StrategyChoice> ChooseStrategy(const GuaranteesSpec& guarantees,
         absl::StrCat(said, ", which has no ps, and ", CountText(shape, shape.ps, "ps"),
                      ": leave them out, or give \"parameter_server\""));
   }
-  if (strategy != "multi_worker_mirrored" && shape.workers > 1) {
+  if (HasOneWorker(strategy) && shape.workers > 1) {
     return absl::InvalidArgumentError(absl::StrCat(said, ", which is of one worker, and ",
                                                    CountText(shape, shape.workers, "worker"),
                                                    ": give \"multi_worker_mirrored\""));

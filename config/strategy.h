@@ -23,12 +23,15 @@ inline constexpr std::string_view kStrategies[] = {"auto",       "parameter_serv
 
 // Whether the strategy is for clusters without ps, in which workers hold the variables.
 bool IsWithoutPs(std::string_view strategy);
+// Whether the strategy is for clusters with a single worker.
+bool HasOneWorker(std::string_view strategy);
 // Whether the strategy makes training synchronous, whatever else the job says.
 bool IsSynchronous(std::string_view strategy);
 
-// Whether only the cluster decides if a job has rounds: the job names neither a strategy nor its
-// `consistency`. Until the strategy is chosen, nobody can say that the job's keys of rounds, such
-// as `round_batches`, are a mistake.
+// Whether only the cluster decides if a job has rounds: the job does not name its `consistency`,
+// and no strategy but perhaps "parameter_server", which the cluster's lack of ps may rule out.
+// Until the strategy is chosen, nobody can say that the job's keys of rounds, such as
+// `round_batches`, are a mistake.
 bool WaitsForStrategy(const GuaranteesSpec& guarantees);
 // Returns the settings with which a job is read a second time after its strategy was chosen. The
 // second reading checks the job as if the job file had named the strategy. None if the first

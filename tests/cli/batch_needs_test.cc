@@ -168,7 +168,7 @@ TEST_CASE(
   INFO(refused);
   CHECK(absl::StartsWith(refused.message(), "worker:0: variables and slots take "));
   CHECK(absl::StrContains(refused.message(), "--memory-limit is 256.0 MiB, of which the worker"));
-  CHECK(absl::StrContains(refused.message(), "the cluster more workers"));
+  CHECK(absl::StrContains(refused.message(), "the cluster more of them"));
   // The size that the message demands must be enough.
   double needed = 0;
   const std::string said(refused.message());
@@ -194,6 +194,11 @@ TEST_CASE("a batch that no worker without ps could take is refused with the whol
                         "of what the part 128.0 MiB of --memory-limit 256.0 MiB leaves: a smaller "
                         "\"batch\", more workers, or more memory"));
   CHECK(absl::StrContains(NeedLines(*needs, std::nullopt).back(), " for each worker is enough"));
+  BatchNeeds of_one = *needs;
+  of_one.holders.one = true;
+  CHECK(absl::StrContains(CheckNeeds(of_one, kLimit).message(),
+                          "leaves: a smaller \"batch\", more memory, or `strategy` "
+                          "\"multi_worker_mirrored\" with more workers"));
 }
 
 TEST_CASE("train names training and test data that are missing, and their keys") {

@@ -53,7 +53,8 @@ TEST_CASE("a refusal of a part of a process's memory says what the process needs
   CHECK(refused.message() ==
         "variables and slots take 50.0 MiB and one push of them 10.0 MiB, for which at least "
         "268.0 MiB are needed, and --memory-limit is 256.0 MiB, of which the worker needs as much "
-        "as the ps in it: give this worker more memory, or the cluster more workers");
+        "as the ps in it: give this worker more memory, or, where the job's `strategy` has several "
+        "workers, the cluster more of them");
   CHECK(MemoryBudget(134 * kMiB, {}, 2).HoldVariables(50 * kMiB, 10 * kMiB).ok());
 }
 

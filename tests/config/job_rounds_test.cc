@@ -110,6 +110,13 @@ TEST_CASE("keys of rounds wait for the cluster where it decides whether there ar
   CHECK(SettingsOf(open.guarantees, "parameter_server") ==
         std::vector<std::string>{"consistency=async"});
   CHECK(SettingsOf(JobWith("{}")->guarantees, "parameter_server").empty());
+  // A cluster without ps does not suit the strategy, whatever the other keys are.
+  const Job of_ps = JobWith(R"({"strategy": "parameter_server", "round_batches": 4})").value();
+  CHECK(ChooseStrategy(of_ps.guarantees, {.workers = 1, .by_flags = true}).status().message() ==
+        "strategy: is parameter_server, which needs ps, and --ps is 0: add them, or give "
+        "\"multi_worker_mirrored\", with which workers hold the variables");
+  CHECK(SettingsOf(of_ps.guarantees, "parameter_server") ==
+        std::vector<std::string>{"consistency=async"});
 }
 
 TEST_CASE("a synchronous job may go on under another strategy") {
@@ -139,7 +146,13 @@ TEST_CASE("keys of rounds that do not fit are named, both where two do not fit e
       {R"({"consistency": "sync", "compression": {"kind": "int8"}})",
        "compression: keeps a remainder of each gradient"},
       {R"({"consistency": "sync", "split_batches": 4})",
-       "split_batches: is of jobs without rounds, and `consistency` has rounds"},
+       "split_batches: does not go with `consistency` \"sync\", which cuts epochs into rounds of "
+       "`round_batches` batches: leave split_batches out (--set split_batches=null), or give "
+       "`consistency` \"async\""},
+      {R"({"strategy": "mirrored", "split_batches": 4})",
+       "split_batches: does not go with `strategy` \"mirrored\", which cuts epochs into rounds of "
+       "`round_batches` batches: leave split_batches out (--set split_batches=null), or give "
+       "another strategy"},
       {R"({"consistency": {"staleness": 1}, "backup": {}})",
        "backup: has lanes computed twice that a round waits for, and only `consistency` \"sync\""},
       {R"({"consistency": "async", "reduce": "fast"})",
@@ -168,7 +181,7 @@ TEST_CASE("keys of rounds that do not fit are named, both where two do not fit e
       {R"({"consistency": "async", "round_batches": 4})",
        "round_batches: is of jobs with rounds, and `consistency` is \"async\", which has none"},
       {R"({"consistency": {"staleness": 1}, "split_batches": 4})",
-       "split_batches: is of jobs without rounds, and `consistency` has rounds"},
+       "split_batches: does not go with `consistency` {\"staleness\": 1}, which cuts epochs"},
   };
   for (const auto& [keys, problem] : cases) {
     CAPTURE(keys);
