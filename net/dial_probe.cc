@@ -2,11 +2,14 @@
 
 #include <openssl/err.h>
 #include <poll.h>
+#include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <optional>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -22,7 +25,8 @@ namespace paracord {
 namespace {
 
 constexpr int64_t kPatienceMs = 2000;
-constexpr int64_t kAlertMs = 500;  // for a server to refuse the own certificate
+constexpr int64_t kSilenceMs = 1000;  // of a peer that should greet
+constexpr int64_t kAlertMs = 500;     // for a server to refuse the own certificate
 
 // The reason of a failed connection as a sentence that names the address once.
 std::string WhyNoSocket(const std::string& address, const absl::Status& failed) {
@@ -60,14 +64,34 @@ std::string WhyNoTls(int fd, Credentials& credentials, int64_t patience_ms) {
   return AlertAfter(**tls);
 }
 
+// Begins HTTP/2, which gRPC speaks, as a client does: a server answers with its own settings.
+std::string WhyNoPlainText(int fd, const std::string& address, int64_t patience_ms) {
+  constexpr std::string_view kHello("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0", 33);
+  (void)::send(fd, kHello.data(), kHello.size(), MSG_NOSIGNAL);
+  pollfd ready{fd, POLLIN, 0};
+  if (::poll(&ready, 1, static_cast<int>(patience_ms)) <= 0) {
+    return absl::StrCat("what listens at ", address,
+                        " takes connections and says nothing: the process hangs, or is stopped");
+  }
+  char begun[16] = {};
+  const ssize_t bytes = ::recv(fd, begun, sizeof(begun), MSG_DONTWAIT);
+  constexpr char kTlsAlert = 0x15;
+  const bool other = bytes <= 0 || begun[0] == kTlsAlert ||
+                     absl::StartsWith(absl::string_view(begun, 16), "HTTP/");
+  if (!other) return "";
+  return absl::StrCat("what listens at ", address,
+                      " does not speak plain text (a port of TLS or of --http does not)");
+}
+
 }  // namespace
 
 std::string WhyNotReached(NameLookup& name, Credentials* credentials, int64_t patience_ms) {
   const absl::StatusOr<int> fd = ConnectSocket(name, patience_ms);
   if (!fd.ok()) return WhyNoSocket(name.address(), fd.status());
   if (credentials != nullptr) return WhyNoTls(*fd, *credentials, patience_ms);
+  std::string why = WhyNoPlainText(*fd, name.address(), std::min(patience_ms, kSilenceMs));
   ::close(*fd);
-  return "";
+  return why;
 }
 
 struct DialProbe::State {

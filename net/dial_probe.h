@@ -13,8 +13,9 @@
 namespace paracord {
 
 // Dials the peer once and returns why no connection comes about, for example "connection refused:
-// no process listens at 10.0.0.7:7401" or an expired certificate; "" if the peer answers. Blocks
-// for at most about twice `patience_ms`. `credentials` is null for plain text.
+// no process listens at 10.0.0.7:7401", a process that says nothing or an expired certificate; ""
+// if the peer answers. Blocks for at most about twice `patience_ms`. `credentials` is null for
+// plain text.
 std::string WhyNotReached(NameLookup& name, Credentials* credentials, int64_t patience_ms);
 
 class DialProbe {

@@ -180,7 +180,9 @@ class ClientCall : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBu
     if (!why.empty()) way_->nameless = true;
     if (why.empty()) why = probe_->Problem();
     if (why.empty()) {
-      why = absl::StrCat("no connection within ", deadline_ms_, " ms: ", way_->check.problem());
+      const std::string found = way_->check.problem();
+      why = absl::StrCat("no connection within ", deadline_ms_, " ms", found.empty() ? "" : ": ",
+                         found);
     }
     return absl::StrContains(why, address_) ? why : at + why;
   }

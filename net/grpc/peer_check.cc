@@ -108,9 +108,7 @@ bool PeerCheck::SameAs(const PeerCheck& other) const {
 }
 
 std::string PeerCheck::problem() const {
-  if (keys_ == nullptr) {
-    return "what listens there does not speak plain text (a port of TLS or of --http does not)";
-  }
+  if (keys_ == nullptr) return "";
   MutexLock lock(findings_->mu);
   if (!findings_->problem.empty()) return findings_->problem;
   return "what listens there does not speak TLS with a certificate that --tls-ca signs, or refuses "

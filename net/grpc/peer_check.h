@@ -24,7 +24,8 @@ class PeerCheck {
   std::string token() const;
   // Whether a channel with this check serves where `other` is wanted.
   bool SameAs(const PeerCheck& other) const;
-  // Returns why the last peer was refused, or another finding about the certificate.
+  // Returns why the last peer was refused, or another finding about the certificate; "" in plain
+  // text, which finds nothing.
   std::string problem() const;
 
  private:

@@ -1,9 +1,14 @@
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <future>
 #include <string>
+#include <string_view>
+#include <thread>
 
 #include "common/limit_error.h"
 #include "net/grpc/network.h"
@@ -182,6 +187,40 @@ TEST_CASE("a call to nobody ends at its deadline, and says whether it was connec
   CHECK(absl::IsDeadlineExceeded(reply.status()));
   CHECK(std::string(reply.status().message()) == slow->address() + ": no answer within 300 ms");
   service.cancelled.get_future().get();
+}
+
+TEST_CASE("a process that is stopped is told from none, and from one that is no daemon") {
+  GrpcNetwork network;
+  const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in any{};
+  any.sin_family = AF_INET;
+  any.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(any);
+  REQUIRE(::bind(fd, reinterpret_cast<const sockaddr*>(&any), size) == 0);
+  REQUIRE(::listen(fd, 128) == 0);
+  REQUIRE(::getsockname(fd, reinterpret_cast<sockaddr*>(&any), &size) == 0);
+  const std::string address = "127.0.0.1:" + std::to_string(ntohs(any.sin_port));
+  const auto said = [&] {
+    const Reply reply = Call(*network.Dial(address), "/t/echo", {}, 5000).get();
+    CHECK(absl::IsDeadlineExceeded(reply.status()));
+    return std::string(reply.status().message());
+  };
+  CHECK(said() == "what listens at " + address +
+                      " takes connections and says nothing: the process hangs, or is stopped");
+  std::thread http([fd] {
+    for (int caller = ::accept(fd, nullptr, nullptr); caller >= 0;
+         caller = ::accept(fd, nullptr, nullptr)) {
+      constexpr std::string_view kBad = "HTTP/1.1 400 Bad Request\r\n\r\n";
+      (void)::send(caller, kBad.data(), kBad.size(), MSG_NOSIGNAL);
+      ::close(caller);
+    }
+  });
+  CHECK(said() == "what listens at " + address +
+                      " does not speak plain text (a port of TLS or of --http does not)");
+  ::shutdown(fd, SHUT_RDWR);
+  http.join();
+  ::close(fd);
+  CHECK(said() == "connection refused: no process listens at " + address);
 }
 
 TEST_CASE("a call to a name that does not resolve says so, and keeps its deadline") {
