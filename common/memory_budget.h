@@ -114,6 +114,8 @@ class MemoryBudget {
   MemoryBudget(uint64_t limit, Caps caps, uint64_t parts = 1);
 
   uint64_t limit() const { return limit_; }
+  // The --memory-limit of the process, of which this budget is one of the parts.
+  uint64_t process_limit() const { return limit_ * parts_; }
   // Names the limit in messages: "--memory-limit 1.0 GiB", or "the part 1.0 GiB of --memory-limit
   // 2.0 GiB".
   std::string LimitText() const;

@@ -314,7 +314,7 @@ PsDescription ParameterServer::Impl::Description(bool intervals) {
     held.set_bytes(use.bytes);
     held.set_bytes_max(use.bytes_max);
   }
-  if (memory_->limited()) description.set_memory_limit(memory_->limit());
+  if (memory_->limited()) description.set_memory_limit(memory_->process_limit());
   description.set_duplicates(figures_.updates.duplicates);
   description.set_refused(figures_.updates.refused);
   if (options_.refused_peer != nullptr) description.set_refused_peer(options_.refused_peer());

@@ -47,6 +47,7 @@ TEST_CASE("variables must leave room for a push, and a refusal says what is need
 TEST_CASE("a refusal of a part of a process's memory says what the process needs") {
   MemoryBudget memory(128 * kMiB, {}, /*parts=*/2);
   CHECK(memory.limit() == 128 * kMiB);
+  CHECK(memory.process_limit() == 256 * kMiB);
   CHECK(memory.LimitText() == "the part 128.0 MiB of --memory-limit 256.0 MiB");
   CHECK(MemoryBudget(128 * kMiB).LimitText() == "--memory-limit 128.0 MiB");
   const absl::Status refused = memory.HoldVariables(50 * kMiB, 10 * kMiB);
