@@ -366,20 +366,6 @@ std::optional<size_t> DevicesIn(const Job& job, const std::optional<ClusterShape
   return shape->workers * (job.guarantees.stages.count > 1 ? 1 : shape->devices);
 }
 
-// INVALID_ARGUMENT: the text is none of --device. Whether the device is here does not matter.
-absl::Status CheckDeviceText(const std::string& device) {
-  if (device.starts_with("cpu:")) {  // every machine has a processor
-    return ChooseDevice(device, DeviceFor::kTraining, nullptr).status();
-  }
-  if (device == "auto" || device == "cpu" || device.starts_with("cuda:") || IsPjrtDevice(device)) {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat("--device ", device,
-                   " is none of auto, cpu, cpu:N, cuda:N, cuda:all and pjrt:PATH, a "
-                   "plug-in"));
-}
-
 // The words of the command line.
 struct ValidateWords {
   std::string job, memory_limit;
@@ -421,7 +407,7 @@ void ValidateWords::AddTo(Flags& flags) {
 }
 
 absl::Status CheckWords(const ValidateWords& words) {
-  RETURN_IF_ERROR(CheckDeviceText(words.cluster.device));
+  RETURN_IF_ERROR(CheckDeviceText(words.cluster.device, DeviceFor::kTraining));
   if (!words.cluster_path.has_value() || !words.cluster.by_flags()) return absl::OkStatus();
   return absl::InvalidArgumentError(
       "--ps and --workers: --cluster says how many there are: leave the one or the other out");

@@ -61,33 +61,45 @@ std::vector<uint32_t> GpusOf(const std::string& text) {
   return gpus;
 }
 
-absl::StatusOr<std::string> ChooseCpus(const std::string& text, DeviceFor use) {
+absl::Status CheckCpus(const std::string& text, DeviceFor use) {
   const std::optional<uint32_t> count = PlainNumber(text.substr(kCpus.size()));
   if (!count.has_value() || *count == 0 || *count > kDevicesMax) {
     return absl::InvalidArgumentError(absl::StrCat(
         "--device ", text, ": cpu:N has N devices of the processor, 1 to ", kDevicesMax));
   }
-  if (*count == 1) return std::string("cpu");
-  if (use == DeviceFor::kTraining) return text;
+  if (*count == 1 || use == DeviceFor::kTraining) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("--device ", text, ": several devices are for workers that train; give cpu"));
 }
 
+bool NamesPlugin(const std::string& text) {
+  return text.starts_with(kPjrt) && text.size() > kPjrt.size();
+}
+
 }  // namespace
 
-absl::StatusOr<std::string> ChooseDevice(const std::string& text, DeviceFor use, std::string* note,
-                                         uint32_t turn) {
-  if (text == "cpu") return text;
-  if (text.starts_with(kCpus)) return ChooseCpus(text, use);
-  if (text.starts_with(kPjrt) && text.size() > kPjrt.size()) return text;
-  const bool training = use == DeviceFor::kTraining;
+absl::Status CheckDeviceText(const std::string& text, DeviceFor use) {
+  if (text == "cpu" || text == "auto" || NamesPlugin(text)) return absl::OkStatus();
+  if (text.starts_with(kCpus)) return CheckCpus(text, use);
   const bool all = text == kAllGpus;
   std::vector<uint32_t> gpus = GpusOf(text);
-  if ((all || gpus.size() > 1) && !training) {
+  if ((all || gpus.size() > 1) && use != DeviceFor::kTraining) {
     return absl::InvalidArgumentError(
         absl::StrCat("--device ", text, " is for workers that train; give cuda:N"));
   }
-  if (!all && gpus.empty() && text != "auto") return NoDevice(text, use);
+  if (!all && gpus.empty()) return NoDevice(text, use);
+  std::ranges::sort(gpus);
+  if (std::ranges::adjacent_find(gpus) == gpus.end()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("--device ", text, ": a GPU is named twice"));
+}
+
+absl::StatusOr<std::string> ChooseDevice(const std::string& text, DeviceFor use, std::string* note,
+                                         uint32_t turn) {
+  RETURN_IF_ERROR(CheckDeviceText(text, use));
+  if (text.starts_with(kCpus)) return text == "cpu:1" ? "cpu" : text;
+  if (text == "cpu" || NamesPlugin(text)) return text;
+  const bool all = text == kAllGpus;
+  const std::vector<uint32_t> gpus = GpusOf(text);
   const absl::StatusOr<int> count = CountDevices(all);
   const std::string why(count.status().message());
   if (text != "auto" && !count.ok()) {
@@ -97,10 +109,6 @@ absl::StatusOr<std::string> ChooseDevice(const std::string& text, DeviceFor use,
     if (gpu < static_cast<uint32_t>(*count)) continue;
     return absl::InvalidArgumentError(
         absl::StrCat("--device ", text, ": there are ", *count, " GPUs, the first is cuda:0"));
-  }
-  std::ranges::sort(gpus);
-  if (std::ranges::adjacent_find(gpus) != gpus.end()) {
-    return absl::InvalidArgumentError(absl::StrCat("--device ", text, ": a GPU is named twice"));
   }
   if (gpus.size() > 1 || (all && *count > 1)) return text;
   if (count.ok()) {

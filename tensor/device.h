@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "tensor/group_ops.h"
 
@@ -18,6 +19,10 @@ inline constexpr std::string_view kAllGpus = "cuda:all";
 
 // The purpose of a device: only a training worker may use several GPUs together.
 enum class DeviceFor { kTraining, kOneModel };
+
+// INVALID_ARGUMENT: the text is none of --device (ChooseDevice), on whatever machine. Whether the
+// device is here does not matter.
+absl::Status CheckDeviceText(const std::string& text, DeviceFor use);
 
 // Resolves the text of --device ("auto", "cpu", "cuda:N" or, for training, "cpu:N" for N devices of
 // the processor, "cuda:all" or "cuda:N,M") to "cpu", "cuda:N", or the text itself for several

@@ -65,9 +65,9 @@ TEST_CASE("validate compiles a program of StableHLO with the plug-in that is nam
   CHECK(validate.Run({"--device", "pjrt:/no/such.so"}) == 2);
   CHECK(absl::StrContains(validate.err, "there is no PJRT plug-in at /no/such.so"));
   CHECK(validate.Run({"--device", "pjrt:"}) == 2);
-  CHECK(absl::StrContains(validate.err, "--device pjrt: is none of auto, cpu, "));
+  CHECK(absl::StrContains(validate.err, "--device: \"pjrt:\" is none of auto, cpu, "));
   CHECK(validate.Run({"--device", "gpu:0"}) == 2);
-  CHECK(absl::StrContains(validate.err, "--device gpu:0 is none of auto, cpu, "));
+  CHECK(absl::StrContains(validate.err, "--device: \"gpu:0\" is none of auto, cpu, "));
 }
 
 TEST_CASE("without a plug-in validate says what is wrong with a program file and its data") {

@@ -67,7 +67,14 @@ TEST_CASE("validate prints the plan of the cluster that --ps, --workers and --de
   CHECK(example.Run({"--cluster", one, "--workers", "2"}) == 2);
   CHECK(absl::StrContains(example.err, "--cluster says how many there are"));
   CHECK(example.Run({"--device", "gpu:0"}) == 2);
-  CHECK(absl::StrContains(example.err, "--device gpu:0 is none of auto, cpu"));
+  CHECK(absl::StrContains(example.err, "--device: \"gpu:0\" is none of auto, cpu"));
+  for (const char* const device : {"cuda:", "cuda:x", "cuda:1,,2", "cuda:0,", "cuda:-1"}) {
+    CHECK(example.Run({"--device", device}) == 2);
+    CHECK(absl::StrContains(example.err,
+                            absl::StrCat("--device: \"", device, "\" is none of auto, cpu")));
+  }
+  CHECK(example.Run({"--device", "cuda:1,1"}) == 2);
+  CHECK(absl::StrContains(example.err, "--device cuda:1,1: a GPU is named twice"));
 }
 
 TEST_CASE("validate refuses the devices, sizes and clusters that train refuses") {
