@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -26,31 +27,54 @@ std::string WithoutNumbers(std::string text) {
   return text;
 }
 
-// "loss 0.3512 accuracy 0.9012", the loss first.
-std::string MetricsText(const nlohmann::json& metrics) {
-  std::string text, loss;
+// A piece of an epoch's line. Where the terminal is too narrow for all of them, the piece with the
+// highest number goes first.
+struct EpochPiece {
+  std::string text;
+  size_t goes;
+};
+
+constexpr size_t kTrainLossGoes = 1, kTestLossGoes = 2, kTestMetricsGo = 10'000,
+                 kTrainMetricsGo = 20'000, kSecondsGo = 30'000, kRateGoes = 30'001;
+
+// Adds "loss 0.3512" and " accuracy 0.9012", the loss first, behind a title. The first piece, which
+// has the title, goes last.
+void AddMetrics(const nlohmann::json& metrics, std::string title, size_t loss_goes,
+                size_t others_go, std::vector<EpochPiece>& pieces) {
+  const auto add = [&](const std::string& name, double value, size_t goes) {
+    pieces.push_back({absl::StrFormat("%s%s %.4f", title, name, value), goes});
+    title = " ";
+  };
+  if (metrics.contains("loss")) add("loss", Number(metrics.at("loss")), loss_goes);
   for (const auto& [name, value] : metrics.items()) {
-    absl::StrAppendFormat(name == "loss" ? &loss : &text, " %s %.4f", name, Number(value));
+    if (name != "loss") add(name, Number(value), others_go++);
   }
-  loss += text;
-  return loss.empty() ? "" : loss.substr(1);
 }
 
 }  // namespace
 
-std::string EpochText(const nlohmann::json& entry, uint64_t epochs) {
-  std::string text = absl::StrCat("epoch ", entry.at("epoch").get<uint64_t>(), "/", epochs);
-  const auto add = [&](const std::string& field) {
-    if (!field.empty()) absl::StrAppend(&text, "  ", field);
-  };
-  add(MetricsText(entry.value("train", nlohmann::json::object())));
-  const std::string test = MetricsText(entry.value("test", nlohmann::json::object()));
-  if (!test.empty()) add("test " + test);
+std::string EpochText(const nlohmann::json& entry, uint64_t epochs, size_t columns) {
+  const std::string epoch = absl::StrCat("epoch ", entry.at("epoch").get<uint64_t>(), "/", epochs);
+  std::vector<EpochPiece> pieces;
+  const nlohmann::json none = nlohmann::json::object();
+  AddMetrics(entry.value("train", none), "  ", kTrainLossGoes, kTrainMetricsGo, pieces);
+  AddMetrics(entry.value("test", none), "  test ", kTestLossGoes, kTestMetricsGo, pieces);
   if (entry.contains("samples_per_second")) {
-    add(Grouped(Number(entry.at("samples_per_second"))) + " samples/s");
+    pieces.push_back(
+        {"  " + Grouped(Number(entry.at("samples_per_second"))) + " samples/s", kRateGoes});
   }
-  if (entry.contains("seconds")) add(absl::StrFormat("%.1f s", Number(entry.at("seconds"))));
-  return text;
+  if (entry.contains("seconds")) {
+    pieces.push_back({absl::StrFormat("  %.1f s", Number(entry.at("seconds"))), kSecondsGo});
+  }
+  const auto text = [&] {
+    std::string all = epoch;
+    for (const EpochPiece& piece : pieces) all += piece.text;
+    return all;
+  };
+  while (columns > 0 && !pieces.empty() && ColumnsOf(text()) >= columns) {
+    pieces.erase(std::ranges::max_element(pieces, {}, &EpochPiece::goes));
+  }
+  return text();
 }
 
 void Progress::Event(const std::string& kind, const std::string& text) {
@@ -64,7 +88,7 @@ void Progress::Event(const std::string& kind, const std::string& text) {
 }
 
 void Progress::End() {
-  if (bar_shown_) out_ << "\n";
+  if (bar_shown_) out_ << "\r\x1b[K" << std::flush;
   bar_shown_ = false;
 }
 
@@ -84,7 +108,7 @@ void Progress::ShowEpochs(const nlohmann::json& history, bool evaluating) {
       continue;
     }
     if (scored) evaluations_shown_[epoch] = entry.at("test");
-    Event("epoch", EpochText(entry, epochs_));
+    Event("epoch", EpochText(entry, epochs_, style_ == Style::kBar ? columns_() : 0));
   }
 }
 
@@ -103,8 +127,8 @@ void Progress::ShowEvaluations(const nlohmann::json& status) {
       out_ << TextOf(line) << "\n" << std::flush;
       continue;
     }
-    const std::string text =
-        EpochText({{"epoch", epoch}, {"test", evaluation.at("metrics")}}, epochs_);
+    const std::string text = EpochText({{"epoch", epoch}, {"test", evaluation.at("metrics")}},
+                                       epochs_, style_ == Style::kBar ? columns_() : 0);
     Event("evaluation", is_new ? text : text + ", scored again after a restore");
   }
 }

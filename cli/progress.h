@@ -37,7 +37,7 @@ class Progress {
   void Event(const std::string& kind, const std::string& text);
   // Writes how the job ended: "done: all batches are applied".
   void Verdict(const std::string& status, const std::string& reason);
-  void End();  // leaves the bar's line
+  void End();  // takes the bar away, for a line in its place
 
  private:
   void ShowEpochs(const nlohmann::json& history, bool evaluating);
@@ -81,7 +81,10 @@ class Progress {
 };
 
 // "epoch 2/5  loss 0.2841 accuracy 0.9012  test loss 0.3301 accuracy 0.8841  142,804
-// samples/s  12.4 s" of an entry of status["history"], without what that lacks.
-std::string EpochText(const nlohmann::json& entry, uint64_t epochs);
+// samples/s  12.4 s" of an entry of status["history"], without what that lacks. Of a line for
+// `columns` columns, of which the last one stays free, samples a second, seconds, metrics of
+// training, those of the test and the losses go, in this order; the epoch always stays. 0 columns:
+// no limit.
+std::string EpochText(const nlohmann::json& entry, uint64_t epochs, size_t columns = 0);
 
 }  // namespace paracord

@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kBarLeast = 8, kBarMost = 40;
 constexpr size_t kBarFrame = 4;      // its brackets and the two spaces behind it
-constexpr size_t kLossColumns = 24;  // of a terminal that still shows the loss
+constexpr size_t kLossColumns = 28;  // of a terminal that still shows the loss
 constexpr size_t kNoteLeast = 8;     // of a note that is cut
 
 // JSON has no NaN: null stands for a number that nobody has computed.
@@ -36,15 +36,9 @@ std::string Bar(double share, size_t width) {
   return "[" + std::string(full, '#') + std::string(width - full, '.') + "]  ";
 }
 
-// The length that a terminal shows: bytes that continue a UTF-8 character take no column.
-size_t Columns(const std::string& text) {
-  return static_cast<size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
-}
-
 // Returns the first `columns` columns of the text, which end with "..." where the text is longer.
 std::string Cut(const std::string& text, size_t columns) {
-  if (Columns(text) <= columns) return text;
+  if (ColumnsOf(text) <= columns) return text;
   size_t end = 0, shown = 0;
   for (; end < text.size(); ++end) {
     if ((text[end] & 0xC0) != 0x80 && ++shown > columns - 3) break;
@@ -53,6 +47,11 @@ std::string Cut(const std::string& text, size_t columns) {
 }
 
 }  // namespace
+
+size_t ColumnsOf(const std::string& text) {
+  return static_cast<size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+}
 
 std::string Grouped(double number) {
   std::string digits = absl::StrFormat("%.0f", number);
@@ -86,7 +85,7 @@ std::string ProgressLine(const nlohmann::json& status, const std::string& note, 
   std::array<Field, 7> fields = {
       {{0, EpochText(status)},
        {5, absl::StrFormat("%3.0f %%", std::floor(share * 100))},
-       {1, std::isfinite(loss) ? absl::StrFormat("loss %.4f", loss) : ""},
+       {1, std::isfinite(loss) ? absl::StrFormat("loss now %.4f", loss) : ""},
        {4, rate && pace >= 0.5 ? Grouped(pace) + " samples/s" : ""},
        {3, rate && left >= 0 ? TimeText(left) + " left" : ""},
        {7, absl::StrCat(workers, workers == 1 ? " worker" : " workers")},
@@ -94,7 +93,7 @@ std::string ProgressLine(const nlohmann::json& status, const std::string& note, 
   const auto length = [&](int rank_most) {
     size_t sum = 0;
     for (const Field& field : fields) {
-      if (field.rank <= rank_most && !field.text.empty()) sum += Columns(field.text) + 2;
+      if (field.rank <= rank_most && !field.text.empty()) sum += ColumnsOf(field.text) + 2;
     }
     return sum - 2;
   };

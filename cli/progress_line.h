@@ -8,13 +8,17 @@
 
 namespace paracord {
 
-// Returns the line of a status for `columns` columns, of which the last one stays free. Fields that
+// Returns the line of a status for `columns` columns, of which the last one stays free. "loss now"
+// is the loss of the last batches, while an epoch's own line has the mean of the epoch. Fields that
 // have no value yet are left out. Where not all fit, workers, the bar, percent, samples a second,
-// time left, the note and the training loss go, in this order; the epoch always stays. A bar takes
-// what is left. Without a limit (0 columns) there is none. `note` says what the numbers do not,
+// time left, the note and the loss go, in this order; the epoch always stays. A bar takes what is
+// left. Without a limit (0 columns) there is none. `note` says what the numbers do not,
 // such as whom the job waits for; `rate` is whether samples a second and time left are true now.
 std::string ProgressLine(const nlohmann::json& status, const std::string& note, bool rate,
                          size_t columns);
+
+// The length that a terminal shows: bytes that continue a UTF-8 character take no column.
+size_t ColumnsOf(const std::string& text);
 
 // How long something takes, in two units at most: "45 s", "12 min", "3 h 20 min", "2 d 5 h".
 std::string TimeText(double seconds);

@@ -27,16 +27,16 @@ TEST_CASE("a line of progress says what matters most at each width") {
   const auto line = [](size_t columns) { return ProgressLine(Status(), "", true, columns); };
   CHECK(line(20) == "epoch 3/60");
   CHECK(line(23) == "[##......]  epoch 3/60");
-  CHECK(line(24) == "epoch 3/60  loss 0.3512");
-  CHECK(line(50) == "[###.......]  epoch 3/60  loss 0.3512  4 min left");
-  CHECK(line(60) == "epoch 3/60  loss 0.3512  142,804 samples/s  4 min left");
+  CHECK(line(28) == "epoch 3/60  loss now 0.3512");
+  CHECK(line(50) == "epoch 3/60  loss now 0.3512  4 min left");
+  CHECK(line(60) == "epoch 3/60  loss now 0.3512  142,804 samples/s  4 min left");
   CHECK(line(80) ==
-        "[####..........]  epoch 3/60   31 %  loss 0.3512  142,804 samples/s  4 min left");
-  CHECK(line(120) ==
-        "[############............................]  epoch 3/60   31 %  loss 0.3512  "
+        "[###.......]  epoch 3/60   31 %  loss now 0.3512  142,804 samples/s  4 min left");
+  CHECK(line(124) ==
+        "[############............................]  epoch 3/60   31 %  loss now 0.3512  "
         "142,804 samples/s  4 min left  2 workers");
-  CHECK(line(250) == line(120));
-  CHECK(line(0) == "epoch 3/60   31 %  loss 0.3512  142,804 samples/s  4 min left  2 workers");
+  CHECK(line(250) == line(124));
+  CHECK(line(0) == "epoch 3/60   31 %  loss now 0.3512  142,804 samples/s  4 min left  2 workers");
 }
 
 TEST_CASE("a line of progress fits its terminal, and a wider one shows no less") {
@@ -47,7 +47,7 @@ TEST_CASE("a line of progress fits its terminal, and a wider one shows no less")
       const std::string line = ProgressLine(Status(), note, note.empty(), columns);
       CHECK(line.size() < columns);
       CHECK(absl::StrContains(line, "epoch 3/60"));
-      CHECK((columns < 24 || absl::StrContains(line, "loss 0.3512")));
+      CHECK((columns < 28 || absl::StrContains(line, "loss now 0.3512")));
     }
   }
 }
@@ -55,11 +55,11 @@ TEST_CASE("a line of progress fits its terminal, and a wider one shows no less")
 TEST_CASE("a note stands in place of a rate that is not true now, and is cut where it is long") {
   const std::string note = "waiting: missing ps:1 (ended 4 s ago)";
   CHECK(ProgressLine(Status(), note, false, 80) ==
-        "epoch 3/60   31 %  loss 0.3512  waiting: missing ps:1 (ended 4 s ago)");
-  CHECK(ProgressLine(Status(), note, false, 50) ==
-        "epoch 3/60  loss 0.3512  waiting: missing ps:1...");
-  CHECK(ProgressLine(Status(), "waiting: \u00fc\u00fc\u00fc\u00fc\u00fc", false, 40) ==
-        "epoch 3/60  loss 0.3512  waiting: \u00fc\u00fc\u00fc\u00fc\u00fc");
+        "epoch 3/60   31 %  loss now 0.3512  waiting: missing ps:1 (ended 4 s ago)");
+  CHECK(ProgressLine(Status(), note, false, 54) ==
+        "epoch 3/60  loss now 0.3512  waiting: missing ps:1...");
+  CHECK(ProgressLine(Status(), "waiting: \u00fc\u00fc\u00fc\u00fc\u00fc", false, 44) ==
+        "epoch 3/60  loss now 0.3512  waiting: \u00fc\u00fc\u00fc\u00fc\u00fc");
 }
 
 TEST_CASE("what nobody has computed yet is not shown") {

@@ -77,12 +77,15 @@ TEST_CASE("the bar is drawn again in the line where it stands, without wrapping"
   progress.Show(Status(""));
   // Line wrapping is switched off for the progress line, and on again after it.
   CHECK(out.str() ==
-        "\r\x1b[K\x1b[?7l[######................]  epoch 1/2   30 %  loss 0.5000  5 samples/s  "
+        "\r\x1b[K\x1b[?7l[#####.............]  epoch 1/2   30 %  loss now 0.5000  5 samples/s  "
         "0 workers\x1b[?7h");
+  out.str("");
+  progress.Event("note", "a line");  // takes the bar's place
+  CHECK(out.str() == "\r\x1b[Ka line\n");
   out.str("");
   columns = 30;
   progress.Show(Status(""));
-  CHECK(out.str() == "\r\x1b[K\x1b[?7lepoch 1/2  loss 0.5000\x1b[?7h");
+  CHECK(out.str() == "\r\x1b[K\x1b[?7lepoch 1/2  loss now 0.5000\x1b[?7h");
 }
 
 TEST_CASE("after a restore the bar says how many batches are applied again") {
@@ -106,7 +109,7 @@ TEST_CASE("without a terminal a minute without a line ends with one that says ho
     status["wall_seconds"] = seconds;
     progress.Show(status);
   }
-  const std::string line = "epoch 1/2   30 %  loss 0.5000  5 samples/s  0 workers\n";
+  const std::string line = "epoch 1/2   30 %  loss now 0.5000  5 samples/s  0 workers\n";
   CHECK(out.str() == line + line);
 }
 
@@ -192,6 +195,26 @@ TEST_CASE("every epoch is a line, however many are done at once, and none twice"
         "epoch 1/9  loss 4.0000 accuracy 0.9000  20,000 samples/s  2.5 s\n"
         "epoch 2/9  loss 3.0000 accuracy 0.9000  20,000 samples/s  2.5 s\n"
         "epoch 3/9  loss 2.0000 accuracy 0.9000  20,000 samples/s  2.5 s\n");
+}
+
+TEST_CASE("the line of an epoch fits the terminal, and what matters less gives way first") {
+  json status = Status("");
+  json epoch = Epoch(1, 4);
+  epoch["train"]["auc"] = 0.75;
+  epoch["test"] = {{"accuracy", 0.875}, {"auc", 0.5}, {"loss", 3.5}};
+  status["history"] = json::array({epoch});
+  const auto line = [&](size_t columns) {
+    std::ostringstream out;
+    Progress progress(Progress::Style::kBar, out, [=] { return columns; });
+    progress.Show(status);
+    return out.str().substr(0, out.str().find('\n'));
+  };
+  CHECK(line(200) ==
+        "epoch 1/2  loss 4.0000 accuracy 0.9000 auc 0.7500  test loss 3.5000 accuracy 0.8750 auc "
+        "0.5000  20,000 samples/s  2.5 s");
+  CHECK(line(80) == "epoch 1/2  loss 4.0000  test loss 3.5000 accuracy 0.8750 auc 0.5000");
+  CHECK(line(60) == "epoch 1/2  loss 4.0000  test loss 3.5000 accuracy 0.8750");
+  for (size_t columns = 10; columns < 200; ++columns) CHECK(line(columns).size() < columns);
 }
 
 TEST_CASE("an epoch waits for its evaluation, which stands in the same line") {
@@ -334,7 +357,7 @@ TEST_CASE("numbers of a coordinator that does not answer are shown with their ag
 
 TEST_CASE("the bar says how much time is left, if that is known") {
   std::ostringstream out;
-  Progress progress(Progress::Style::kBar, out);
+  Progress progress(Progress::Style::kBar, out, [] { return 84; });
   json status = Status("");
   progress.Show(status);
   CHECK(out.str().find(" left") == std::string::npos);
