@@ -165,7 +165,8 @@ class Training:
 
 
 class _Line:
-    """Progress for people: a bar of tqdm where that is, or else a line that is written anew."""
+    """Progress for people: a bar of tqdm where that is, or else a line for each epoch and below
+    them one that is written anew. Its loss is that of the last batches, an epoch's the mean."""
 
     def __init__(self, epochs: int, verbose: int) -> None:
         self._epochs, self._verbose, self._bar, self._shown = epochs, verbose, None, 0
@@ -183,7 +184,7 @@ class _Line:
             return
         words = f"epoch {status['epoch']}/{status['epochs']}"
         if loss is not None:
-            words += f"  loss {loss:.4f}"
+            words += f"  loss now {loss:.4f}"
         if self._bar is not None:
             self._bar.total, self._bar.n = batches, done
             self._bar.set_description_str(words, refresh=False)
@@ -202,9 +203,9 @@ class _Line:
             for name in sorted(metrics, key=lambda name: (name != "loss", name)):
                 if metrics[name] is not None:
                     words.append(f"{prefix}{name} {metrics[name]:.4f}")
-        if self._verbose == 2:
+        if self._bar is None:
             self.say("  ".join(words))
-        elif self._bar is not None:
+        else:
             self._bar.set_postfix_str("  ".join(words[1:]), refresh=True)
 
     def say(self, text: str) -> None:
@@ -217,8 +218,9 @@ class _Line:
         print(text, flush=True)
 
     def _end(self) -> None:
-        if self._shown:
-            sys.stdout.write("\n")
+        if self._shown:  # another line takes its place
+            sys.stdout.write("\r" + " " * self._shown + "\r")
+            sys.stdout.flush()
         self._shown = 0
 
     def close(self, done: bool) -> None:

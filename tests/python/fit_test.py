@@ -130,6 +130,31 @@ class Data(unittest.TestCase):
             _fit._stopping([EarlyStopping()], "", 0)
 
 
+@unittest.skipUnless(HAS_NUMPY, "no NumPy")
+class Shown(unittest.TestCase):
+    """What `verbose` prints of a training."""
+
+    def shown(self, verbose):
+        from unittest import mock
+
+        from paracord import _fit_run
+        with mock.patch.dict(sys.modules, {"tqdm": None, "tqdm.auto": None}), \
+                contextlib.redirect_stdout(io.StringIO()) as out:
+            line = _fit_run._Line(2, verbose)
+            line.show({"batches": 10, "batches_done": 4, "epoch": 1, "epochs": 2, "loss": 0.75})
+            line.epoch(1, {"loss": 0.5, "auc": 0.25}, {"loss": 0.625})
+            line.close(done=True)
+        return out.getvalue()
+
+    def test_without_tqdm_each_epoch_is_a_line_with_its_metrics(self):
+        progress = "epoch 1/2  loss now 0.7500  40 %"
+        epoch = "epoch 1/2  loss 0.5000  auc 0.2500  val_loss 0.6250\n"
+        # The line of progress is taken away before the other is written.
+        self.assertEqual(self.shown(1), f"\r{progress}\r{' ' * len(progress)}\r{epoch}")
+        self.assertEqual(self.shown(2), epoch)
+        self.assertEqual(self.shown(0), "")
+
+
 LINEAR = ('{"class_name": "Sequential", "config": {"name": "m", "layers": [{"class_name": "Dense", '
           '"config": {"name": "d", "units": 1}}]}}')
 
