@@ -6,9 +6,11 @@
 #include "absl/strings/str_cat.h"
 #include "common/failpoint.h"
 #include "common/json_text.h"
+#include "common/log.h"
 #include "common/probe.h"
 #include "common/status_macros.h"
 #include "coordinator/core/job_state.h"
+#include "coordinator/generations.h"
 #include "nlohmann/json.hpp"
 #include "storage/checkpoint.h"
 
@@ -59,6 +61,28 @@ absl::Status WriteDoneSummary(Files& files, const std::string& dir, const Manife
   nlohmann::json summary = complete.summary;
   if (summary.is_object()) summary.erase("metric_names");
   return files.WriteAtomic(absl::StrCat(dir, "/", kSummaryName), TextOf(summary, 2) + "\n");
+}
+
+absl::Status WriteLastSummary(Files& files, const std::string& dir, uint64_t generation,
+                              const std::string& contents) {
+  RETURN_IF_ERROR(CheckNewestGeneration(files, dir, generation));
+  RETURN_IF_ERROR(files.WriteAtomic(absl::StrCat(dir, "/", kSummaryName), contents));
+  const absl::Status led = CheckNewestGeneration(files, dir, generation);
+  if (!absl::IsAborted(led)) return absl::OkStatus();
+  const std::string checkpoints = CheckpointsDirectory(dir);
+  ASSIGN_OR_RETURN(const std::vector<CheckpointName> names, ListCheckpoints(files, checkpoints));
+  if (names.empty()) return led;
+  const auto manifest = ReadManifest(files, checkpoints + "/" + names.front().ToString());
+  if (!manifest.ok() || !manifest->complete) return led;
+  const absl::Status restored = WriteDoneSummary(files, dir, *manifest);
+  if (restored.ok()) return led;
+  const std::string why = absl::StrCat(
+      dir, "/", kSummaryName, " is no longer true, because a newer coordinator has completed the ",
+      "job in checkpoint ", manifest->name.ToString(),
+      ", and its summary could not be written again: ", std::string(restored.message()),
+      ": another start of the coordinator writes it");
+  Logger("coordinator").Error("{}", why);
+  return absl::AbortedError(absl::StrCat(std::string(led.message()), "; ", why));
 }
 
 absl::Status Commit(Files& files, const std::string& checkpoints, const CommitRound& round) {

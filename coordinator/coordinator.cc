@@ -22,22 +22,6 @@ namespace {
 
 constexpr int64_t kChartMs = 2000;
 
-// If a newer coordinator claimed DIR meanwhile and completed the job, restores the summary of the
-// completed job from the newest manifest.
-absl::Status WriteSummaryOf(Files& files, const std::string& dir, uint64_t generation,
-                            const std::string& contents) {
-  RETURN_IF_ERROR(CheckNewestGeneration(files, dir, generation));
-  RETURN_IF_ERROR(files.WriteAtomic(absl::StrCat(dir, "/", kSummaryName), contents));
-  const absl::Status led = CheckNewestGeneration(files, dir, generation);
-  if (!absl::IsAborted(led)) return absl::OkStatus();
-  const std::string checkpoints = CheckpointsDirectory(dir);
-  ASSIGN_OR_RETURN(const std::vector<CheckpointName> names, ListCheckpoints(files, checkpoints));
-  if (names.empty()) return led;
-  const auto manifest = ReadManifest(files, checkpoints + "/" + names.front().ToString());
-  if (manifest.ok() && manifest->complete) (void)WriteDoneSummary(files, dir, *manifest);
-  return led;
-}
-
 // Each generation has a file of its own, so that a late write never hides a newer one.
 absl::Status WriteState(Files& files, const std::string& dir, uint64_t generation,
                         const JobState& state) {
@@ -340,7 +324,7 @@ void Coordinator::CarryOut(RemoveUncommittedRound& effect) {
 void Coordinator::CarryOut(WriteSummary& effect) {
   OnFiles([&files = environment_.files, dir = options_.dir, effect = std::move(effect)]() -> Event {
     Event event =
-        SummaryWrittenEvent{WriteSummaryOf(files, dir, effect.generation, effect.contents)};
+        SummaryWrittenEvent{WriteLastSummary(files, dir, effect.generation, effect.contents)};
     FAILPOINT("coordinator.summary.written");
     return event;
   });

@@ -2,7 +2,12 @@
 #include "coordinator/commit.h"
 
 #include <catch2/catch.hpp>
+#include <functional>
+#include <string>
+#include <utility>
 
+#include "coordinator/core/job_state.h"
+#include "coordinator/generations.h"
 #include "tests/example_job.h"
 
 namespace paracord {
@@ -36,6 +41,46 @@ TEST_CASE("a checkpoint that an older coordinator has committed meanwhile is no 
   ExampleJob example;
   example.Commit(4, 1, {});
   CHECK(CommitOfNext(example, {}).ok());
+}
+
+// Files of a coordinator that writes its summary while a newer one completes the job. The first
+// summary is written, and `then` happens.
+class Overtaken : public PosixFiles {
+ public:
+  Overtaken(std::function<void()> then, bool full) : then_(std::move(then)), full_(full) {}
+  absl::Status WriteAtomic(const std::string& path, std::string_view contents) override {
+    const auto once = std::exchange(then_, nullptr);
+    if (once == nullptr && full_) return absl::ResourceExhaustedError(path + ": no space left");
+    const absl::Status written = PosixFiles::WriteAtomic(path, contents);
+    if (once != nullptr) once();
+    return written;
+  }
+
+ private:
+  std::function<void()> then_;
+  const bool full_;
+};
+
+TEST_CASE("the summary of a job that a newer coordinator completes is written again, or said") {
+  const bool full = GENERATE(false, true);
+  ExampleJob example;
+  const std::string dir = example.directory.path();
+  REQUIRE(Claim(example.files, dir, 1, "first").ok());
+  Overtaken files(
+      [&] {
+        REQUIRE(Claim(example.files, dir, 2, "second").ok());
+        example.Commit(4, 2, {.complete = true});
+      },
+      full);
+  const absl::Status written = WriteLastSummary(files, dir, 1, R"({"status": "failed"})");
+  CHECK(absl::IsAborted(written));
+  const std::string text = example.files.ReadWhole(dir + "/" + kSummaryName).value();
+  CHECK((text.find("failed") != std::string::npos) == full);
+  const std::string said(written.message());
+  INFO(said);
+  CHECK((said.find("step-4-g1-r2") != std::string::npos) == full);
+  CHECK((said.find("could not be written again: " + dir + "/summary.json: no space left") !=
+         std::string::npos) == full);
 }
 
 }  // namespace
