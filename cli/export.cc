@@ -10,16 +10,15 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "cli/await_done.h"
 #include "cli/checkpoint_choice.h"
 #include "cli/commands.h"
 #include "cli/out_file.h"
 #include "cli/tensor_file.h"
 #include "common/files.h"
 #include "common/human_bytes.h"
-#include "common/json_text.h"
 #include "config/flags.h"
 #include "config/partitions.h"
-#include "coordinator/core/job_state.h"
 
 namespace paracord {
 
@@ -68,15 +67,13 @@ absl::Status CheckEnding(const std::string& dir, const std::string& path) {
               "and .weights.h5"));
 }
 
-// Waits without a limit until the job in a directory says that it is done.
-void AwaitDone(Files& files, const std::string& dir) {
-  constexpr std::chrono::seconds kBetween(5);
-  while (true) {
-    const absl::StatusOr<std::string> text = files.ReadWhole(absl::StrCat(dir, "/", kSummaryName));
-    const nlohmann::json summary = JsonOf(text.value_or(""));
-    if (summary.is_object() && summary.value("status", nlohmann::json()) == "done") return;
+// Waits until the job in `dir` is done; an error says that it has failed.
+absl::Status AwaitJob(Files& files, const std::string& dir) {
+  return AwaitDone(files, dir, [] {
+    constexpr std::chrono::seconds kBetween(5);
     std::this_thread::sleep_for(kBetween);
-  }
+    return kBetween;
+  });
 }
 
 }  // namespace
@@ -94,7 +91,8 @@ int RunExport(Args args, std::ostream& out, std::ostream& err) {
       0, INT64_MAX, &step);
   flags.String("out", "FILE", "the file to write, replaced as a whole", &path);
   bool when_done = false, bare = false;
-  flags.Switch("when-done", "wait until the job in DIR is done", &when_done);
+  flags.Switch("when-done", "wait until the job in DIR is done; 1 where it has failed for good",
+               &when_done);
   flags.Switch("bare", "leave run and checkpoint out of the file: equal values are equal bytes",
                &bare);
   const auto code = flags.ParseOrExit(args, "paracord export", out, err);
@@ -114,7 +112,8 @@ int RunExport(Args args, std::ostream& out, std::ostream& err) {
   if (writable.ok()) writable = CheckNotOfJob("--out", dir, path);
   if (writable.ok()) writable = CheckEnding(dir, path);
   if (!writable.ok()) return fail(writable.message(), ExitCode::kConfiguration);
-  if (when_done) AwaitDone(files, dir);
+  const absl::Status done = when_done ? AwaitJob(files, dir) : absl::OkStatus();
+  if (!done.ok()) return fail(done.message(), ExitCode::kFailed);
   const absl::StatusOr<ChosenCheckpoint> chosen = ChooseCheckpoint(files, dir, step, err);
   if (!chosen.ok()) {
     return fail(chosen.status().message(), ExitCodeOfChoice(chosen.status()));

@@ -318,7 +318,7 @@ void CoordinatorCore::EndJob(ExitCode code, const std::string& status, const std
   } else {
     effects_.Error(reason);
   }
-  last_word_.Say(Report(View(), now_ms_).SummaryText(status, reason), generation_);
+  last_word_.Say(Report(View(), now_ms_).SummaryText(status, reason, code), generation_);
   Leave(code, reason);
 }
 

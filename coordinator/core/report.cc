@@ -247,7 +247,8 @@ std::string Report::DoneReason() const {
                       " were rejected", last.empty() ? "" : "; the last failure: " + last);
 }
 
-std::string Report::SummaryText(const std::string& status, const std::string& reason) const {
+std::string Report::SummaryText(const std::string& status, const std::string& reason,
+                                ExitCode code) const {
   const std::vector<EvaluationResult>& results = job_.evaluations.results();
   json history = HistoryJson(job_, results, 0);
   json summary = {
@@ -276,6 +277,7 @@ std::string Report::SummaryText(const std::string& status, const std::string& re
       {"checkpoints", {{"count", counters_.checkpoints}, {"last_step", 0}, {"bytes", 0}}}};
   AddEpochs(job_, kNoHistory, job_.training.again_to(), summary);
   summary["history"] = std::move(history);
+  if (code != ExitCode::kDone) summary["exit_code"] = static_cast<int>(code);
   if (status != "done" && !job_.failures.last().empty()) {
     summary["last_failure"] = job_.failures.last();
   }

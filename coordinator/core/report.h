@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "common/exit_code.h"
 #include "coordinator/core/events.h"
 #include "coordinator/core/job_view.h"
 
@@ -26,7 +27,8 @@ class Report {
   // `history_from`, which is counted from 0; kNoHistory (proto/protocol.h): there is none.
   std::string StatusJson(uint64_t history_from = 0) const;
   // For summary.json, of a job that ends so.
-  std::string SummaryText(const std::string& status, const std::string& reason) const;
+  std::string SummaryText(const std::string& status, const std::string& reason,
+                          ExitCode code = ExitCode::kDone) const;
   // The reason of a job that is done.
   std::string DoneReason() const;
   // For charts: the newest of the training.

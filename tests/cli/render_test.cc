@@ -272,6 +272,13 @@ TEST_CASE("--export adds a Job that writes the variables once the job is done") 
       to_store.has("        command: [paracord, export, --when-done]\n        args:\n"
                    "        - --dir=s3://b/run\n        - --out=s3://b/model.safetensors\n"));
   CHECK_FALSE(to_store.has("counting-job-export-tls"));
+  // A job that failed ends the export as well, which a restart would not.
+  const std::string exports =
+      to_store.out.substr(to_store.out.find("  name: counting-job-export\n"));
+  CHECK(absl::StrContains(exports,
+                          "    - action: FailJob\n      onExitCodes: {containerName: export, "
+                          "operator: In, values: [1, 2]}\n"));
+  CHECK(absl::StrContains(exports, "      restartPolicy: Never\n"));
   CHECK(to_store.has("tolerationSeconds: 30}\n      automountServiceAccountToken: false\n"));
   CHECK_FALSE(example.Render({}).has("counting-job-export"));
 }
