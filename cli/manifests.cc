@@ -68,6 +68,10 @@ std::string Indented(const std::string& text) {
 absl::StatusOr<std::string> ConfigMap(const Job& job, const std::string& directory,
                                       const ManifestOptions& options) {
   json document = json::parse(JobToJson(job));
+  // What only the strategy or the cluster says is not the user's word in another cluster.
+  if (!job.guarantees.consistency_said) {
+    for (const char* key : {"consistency", "recovery"}) document.erase(key);
+  }
   const std::string model = std::exchange(document["model"], "model.json").dump();
   for (const char* key : {"data", "initial_weights"}) {
     if (document.contains(key)) MovePaths(document[key], directory);

@@ -298,13 +298,30 @@ size_t LargestConfigMap(const std::string& manifests) {
   return largest;
 }
 
-// Reads the job for the cluster described by the flags, and sets the number of ps.
+// Checks the flags of a cluster without ps.
+absl::Status CheckNodes(const RenderFlags& flags) {
+  if (flags.workers == 0) {
+    return absl::InvalidArgumentError(
+        "--ps 0: the workers hold the variables, and there have to be some: --workers N");
+  }
+  if (!flags.options.ps_cpu.empty() || !flags.options.ps_memory.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        flags.options.ps_cpu.empty() ? "--ps-memory" : "--ps-cpu",
+        ": there are no ps (--ps 0): --cpu and --memory are of the workers, which hold the "
+        "variables"));
+  }
+  return absl::OkStatus();
+}
+
+// Checks that the cluster that the flags ask for can train the job, and returns the job as its file
+// says it: the coordinator chooses the strategy for its cluster itself, and keeps the `consistency`
+// of a directory that holds the job already. Says in the flags how many ps the cluster has.
 absl::StatusOr<Job> ReadJobFor(RenderFlags& flags, const std::string& path) {
   PosixFiles files;
   const auto read = [&](std::span<const std::string> settings) {
     return ReadUserJob(files, path, settings);
   };
-  ASSIGN_OR_RETURN(const Job job, read(flags.set));
+  ASSIGN_OR_RETURN(Job job, read(flags.set));
   if (flags.gpus > 0 && job.guarantees.stages.count > 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("--gpus ", flags.gpus,
@@ -326,22 +343,14 @@ absl::StatusOr<Job> ReadJobFor(RenderFlags& flags, const std::string& path) {
                      ", with which workers hold the variables: leave --ps out"));
   }
   flags.options.ps = static_cast<uint64_t>(ps);
-  if (ps > 0) return job;
-  if (flags.workers == 0) {
-    return absl::InvalidArgumentError(
-        "--ps 0: the workers hold the variables, and there have to be some: --workers N");
-  }
-  if (!flags.options.ps_cpu.empty() || !flags.options.ps_memory.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        flags.options.ps_cpu.empty() ? "--ps-memory" : "--ps-cpu",
-        ": there are no ps (--ps 0): --cpu and --memory are of the workers, which hold the "
-        "variables"));
-  }
-  const ClusterShape shape{.workers = static_cast<size_t>(flags.workers),
+  if (ps == 0) RETURN_IF_ERROR(CheckNodes(flags));
+  const ClusterShape shape{.ps = static_cast<size_t>(ps),
+                           .workers = static_cast<size_t>(flags.workers),
                            .devices = static_cast<size_t>(std::max<int64_t>(flags.gpus, 1)),
+                           .divides_batches = flags.gpus > 1,
                            .by_flags = true};
-  ASSIGN_OR_RETURN(JobInCluster in_cluster, ReadJobIn(shape, flags.set, read));
-  return std::move(in_cluster.job);
+  RETURN_IF_ERROR(ReadJobIn(shape, flags.set, read).status());
+  return job;
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "common/files.h"
 #include "config/cluster.h"
 #include "config/nodes.h"
+#include "config/strategy.h"
 #include "nlohmann/json.hpp"
 #include "tests/cli/rendered.h"
 
@@ -202,8 +203,9 @@ TEST_CASE("without ps the workers are a StatefulSet of nodes, of which the first
   }
   CHECK(CoordinatorOf(**cluster) == "counting-job-worker-0.counting-job-worker:7400");
   const nlohmann::json job = BlockOf(nodes.out, "job.json");
-  CHECK(job["strategy"] == "multi_worker_mirrored");
-  CHECK(job["consistency"] == "sync");
+  // Which strategy it has is the cluster's choice, and no word of the job file: the coordinator
+  // chooses again, and a directory that holds the job goes on as it is.
+  for (const char* key : {"strategy", "consistency", "recovery"}) CHECK_FALSE(job.contains(key));
 
   const Rendered named = example.Render({"--set", "strategy=multi_worker_mirrored", "--tls"});
   INFO(named.err);
@@ -211,12 +213,48 @@ TEST_CASE("without ps the workers are a StatefulSet of nodes, of which the first
   CHECK(named.has("secret: {secretName: counting-job-worker-tls, defaultMode: 0440}"));
   CHECK_FALSE(named.has("counting-job-coordinator-tls"));
   CHECK_FALSE(named.has("--insecure"));
+  CHECK(BlockOf(named.out, "job.json")["strategy"] == "multi_worker_mirrored");
   const Rendered staged =
       example.Render({"--ps", "0", "--set", "stages=2", "--set", "accumulate=4"});
   CHECK(absl::StrContains(staged.out, "- --device=cpu:2\n"));
   const Rendered async = example.Render({"--ps", "0", "--set", "consistency=async"});
   REQUIRE(async.code == 0);
   CHECK(BlockOf(async.out, "job.json")["consistency"] == "async");
+}
+
+TEST_CASE("a rendered job leaves to the next cluster what only its cluster decided") {
+  RenderExample example;
+  const TestDirectory pod;
+  PosixFiles files;
+  const auto in = [&](const std::vector<std::string>& flags, const ClusterShape& other) {
+    const Rendered rendered = example.Render(flags);
+    INFO(rendered.err);
+    REQUIRE(rendered.code == 0);
+    pod.Write("model.json", kRenderedModel);
+    const std::string path = pod.Write("job.json", BlockOf(rendered.out, "job.json").dump());
+    const auto read = [&](std::span<const std::string> settings) {
+      return ReadJobFile(files, path, settings);
+    };
+    const absl::StatusOr<JobInCluster> job = ReadJobIn(other, {}, read);
+    REQUIRE(job.ok());
+    return std::pair(job->strategy.name, job->job.guarantees.consistency);
+  };
+  const ClusterShape nodes{.ps = 0, .workers = 3}, with_ps{.ps = 2, .workers = 3};
+  using Way = std::pair<std::string, std::string>;
+  CHECK(in({"--ps", "2"}, nodes) == Way("multi_worker_mirrored", "sync"));
+  CHECK(in({"--ps", "0"}, with_ps) == Way("parameter_server", "async"));
+  CHECK(in({"--ps", "2", "--set", "consistency=sync"}, with_ps) == Way("parameter_server", "sync"));
+  const Rendered misfit = example.Render({"--ps", "2", "--set", "round_batches=4"});
+  CHECK(misfit.code == 2);
+  CHECK(absl::StrContains(misfit.err, "round_batches: is of jobs with rounds"));
+}
+
+TEST_CASE("an example's objects are named by its job, and not by its file") {
+  const std::string job = std::string(PARACORD_SOURCE_DIR) + "/examples/recommender/job.json";
+  std::ostringstream out, err;
+  CHECK(RunRender(std::vector<std::string>{"kubernetes", job}, out, err) == 0);
+  CHECK(absl::StrContains(out.str(), "name: recommender-coordinator\n"));
+  CHECK_FALSE(absl::StrContains(err.str(), "all objects are named `job`"));
 }
 
 TEST_CASE("nodes as an Indexed Job end with the job, and keep to a queue") {
