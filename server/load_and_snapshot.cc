@@ -9,6 +9,7 @@
 #include "common/failpoint.h"
 #include "common/probe.h"
 #include "common/status_macros.h"
+#include "common/status_text.h"
 #include "config/data_plan.h"
 #include "net/rpc_proto.h"
 #include "server/parameter_server_impl.h"
@@ -213,7 +214,7 @@ void ParameterServer::Impl::Loaded(const std::shared_ptr<PendingOrders::Loading>
     if (!(*content)->drawn.empty()) log_.Info("{}", (*content)->drawn);
   } else if (!loading->other_dir ||
              !other_dir_said_.exchange(true)) {  // the coordinator retries each second
-    log_.Error("cannot load: {}", content.status().ToString());
+    log_.Error("cannot load: {}", Text(content.status()));
   }
   for (const CallPtr& call : *waiting) {
     if (content.ok() || loading->other_dir) {
@@ -341,7 +342,14 @@ void ParameterServer::Impl::Wrote(const std::shared_ptr<Writing>& writing, Snaps
   const bool late = absl::IsOutOfRange(reply.status());  // the next cut is ordered further ahead
   if (!reply.ok() && !late) {
     ++figures_.snapshots_failed;
-    log_.Warn("cannot write the snapshot: {}", reply.status().ToString());
+    // The code of a directory that is gone hides what ended the round, perhaps a full disk.
+    if (absl::IsNotFound(reply.status())) {
+      reply = absl::NotFoundError(
+          absl::StrCat(Text(reply.status()),
+                       ": the coordinator has given the round up and removed its directory, and "
+                       "its log says why"));
+    }
+    log_.Warn("cannot write the snapshot: {}", Text(reply.status()));
   }
   for (const CallPtr& call : *waiting) {
     if (reply.ok()) {

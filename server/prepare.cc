@@ -6,6 +6,7 @@
 #include "common/failpoint.h"
 #include "common/probe.h"
 #include "common/status_macros.h"
+#include "common/status_text.h"
 #include "net/rpc_proto.h"
 #include "server/parameter_server_impl.h"
 #include "storage/checkpoint.h"
@@ -80,7 +81,7 @@ void ParameterServer::Impl::EndPrepare(const std::shared_ptr<PreparedLoad>& load
     if (status.ok() && orders_.preparing().load == load) orders_.preparing().prepared = checkpoint;
   }
   HeardFromCoordinator();
-  if (!status.ok()) log_.Warn("cannot prepare {}: {}", checkpoint, status.ToString());
+  if (!status.ok()) log_.Warn("cannot prepare {}: {}", checkpoint, Text(status));
   for (const CallPtr& call : waiting) {
     if (status.ok()) {
       call->Reply(ToParts(Description(/*intervals=*/false)));

@@ -27,5 +27,20 @@ TEST_CASE("a checkpoint or a round that is a symbolic link is neither read nor w
   CHECK(absl::IsPermissionDenied(ps.Load("step-5-g1-r1")));
 }
 
+TEST_CASE("a ps whose round's directory is gone says that the round was given up") {
+  TestPs ps;
+  ps.Ready();
+  const SnapshotRequest order = ps.SnapshotOrder(1);
+  const std::string round = ps.dir() + "/checkpoints/" + order.directory();
+  std::filesystem::remove_all(round);
+  const absl::Status snapshot = ps.Call<SnapshotReply>(method::kSnapshot, order).status();
+  CHECK(absl::IsNotFound(snapshot));
+  const std::string said(snapshot.message());
+  INFO(said);
+  CHECK(said.find(round) != std::string::npos);
+  CHECK(said.find(": the coordinator has given the round up and removed its directory, and its log "
+                  "says why") != std::string::npos);
+}
+
 }  // namespace
 }  // namespace paracord
