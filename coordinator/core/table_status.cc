@@ -23,8 +23,8 @@ void AddCounts(const TableCounts& one, TableCounts& sum) {
   for (const HotId& hot : one.hot()) *sum.add_hot() = hot;
 }
 
-// The hottest ids of all partitions. JSON's readers take numbers beyond 2^53 for others, so ids are
-// text.
+// The hottest ids of all partitions, as signed numbers like those of an export: an id of -12 reads
+// -12. JSON's readers take numbers beyond 2^53 for others, so ids are text.
 nlohmann::json HotIdsJson(const TableCounts& sum) {
   constexpr size_t kShown = 5;
   std::vector<HotId> hot(sum.hot().begin(), sum.hot().end());
@@ -32,7 +32,7 @@ nlohmann::json HotIdsJson(const TableCounts& sum) {
   hot.resize(std::min(hot.size(), kShown));
   nlohmann::json shown = nlohmann::json::array();
   for (const HotId& one : hot) {
-    shown.push_back({{"id", absl::StrCat(one.id())}, {"share", one.share()}});
+    shown.push_back({{"id", absl::StrCat(static_cast<int64_t>(one.id()))}, {"share", one.share()}});
   }
   return shown;
 }

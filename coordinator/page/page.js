@@ -221,7 +221,7 @@ function drawTables(status) {
   const rows = [make("tr", {}, ...["table", "rows", "memory", "pulled", "pushed", "admitted", "expired",
     "evicted", "dropped", "hot ids (share of the pushes)"].map((name) => make("th", {scope: "col"}, name)))];
   for (const [name, table] of tables) {
-    const hot = (table.hot_ids || []).map((id) => `${id.word || id.id} (${Math.round(100 * id.share)} %)`);
+    const hot = (table.hot_ids || []).map((id) => `${id.id} (${Math.round(100 * id.share)} %)`);
     rows.push(make("tr", {}, cell(name), cell(count(table.rows)), cell(bytesText(table.bytes)),
       cell(number(table.pulled_rows_per_second) + " rows/s"),
       cell(number(table.pushed_rows_per_second) + " rows/s"), cell(count(table.admitted)),

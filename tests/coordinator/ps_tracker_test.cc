@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "coordinator/core/limits.h"
+#include "coordinator/core/table_status.h"
 #include "proto/protocol.h"
 
 namespace paracord {
@@ -177,6 +178,28 @@ TEST_CASE("the rates of tables come from ledgers, too, which short epochs read a
   }
   CHECK(two.tracker.all()[0].rates.Of(0).pulled == 1000);
   CHECK(two.tracker.all()[1].rates.Of(1).pulled == 1000);
+}
+
+TEST_CASE("hot ids of a table are told as the signed numbers that ids are, the hottest first") {
+  TwoPs two;
+  two.Serve(0);
+  two.Serve(1);
+  REQUIRE(two.tracker.ReadLedgers(two.now));
+  for (const uint32_t ps : {0u, 1u}) {
+    PsDescription description = two.Description(ps, true);
+    HotId& hot = *description.mutable_partitions(0)->mutable_table()->add_hot();
+    hot.set_id(ps == 0 ? 7 : static_cast<uint64_t>(-12));
+    hot.set_share(ps == 0 ? 0.25 : 0.5);
+    two.Answer(ps, two.Called<DescribeRequest>(ps), PsReply(description), true);
+  }
+  VariableSpec table;
+  table.set_name("users/embeddings");
+  table.mutable_table()->set_kind(TableSpec::GROWING);
+  const std::vector<VariableSpec> variables = {table};
+  const nlohmann::json hot =
+      TablesJson(variables, two.tracker).at("users/embeddings").at("hot_ids");
+  CHECK(hot ==
+        nlohmann::json::array({{{"id", "-12"}, {"share", 0.5}}, {{"id", "7"}, {"share", 0.25}}}));
 }
 
 TEST_CASE("ledgers are read of all ps at once, and one that is lost spoils the reading") {
