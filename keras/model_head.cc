@@ -249,6 +249,33 @@ std::vector<ModelHead> MakeHeads(const Job& job, const ModelSpec& model, Graph& 
   return heads;
 }
 
+namespace {
+
+// The first label of a binary crossentropy that is outside of 0 to 1, which has no meaning there: a
+// model of labels -1 and 1, or 1 and 2, would train on them without a word. Labels whose weight is
+// 0 may be anything, and so may those that a mask can hide. NaN is found in the loss.
+absl::Status CheckBinaryLabels(const ModelHead& head, const Batch& batch) {
+  const bool binary = head.has_loss && head.loss.kind == LossKind::kBinaryCrossentropy;
+  if (!binary || head.mask != Graph::kNone) return absl::OkStatus();
+  const std::vector<float>& labels = batch.targets[head.target].values;
+  const bool weighted = head.weight.has_value() && *head.weight < batch.weights.size();
+  const size_t weights = weighted ? batch.weights[*head.weight].values.size() : 0;
+  for (size_t i = 0; i < labels.size(); ++i) {
+    if (!(labels[i] < 0 || labels[i] > 1)) continue;
+    if (weights > 0 && batch.weights[*head.weight].values[i * weights / labels.size()] == 0) {
+      continue;
+    }
+    const size_t example = i / static_cast<size_t>(head.targets_each);
+    return absl::InvalidArgumentError(
+        absl::StrCat(Where(batch, example), ": label ", labels[i],
+                     " is outside of 0 to 1, which binary_crossentropy takes: number two classes "
+                     "0 and 1, and more of them for sparse_categorical_crossentropy"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 absl::Status CheckTargets(const ModelHead& head, const Batch& batch) {
   if (head.target >= batch.targets.size() ||
       ShapeOf(batch.targets[head.target]) != head.target_shape ||
@@ -257,7 +284,7 @@ absl::Status CheckTargets(const ModelHead& head, const Batch& batch) {
     return absl::InvalidArgumentError(
         absl::StrCat("the batch's targets are not of shape ", ShapeName(head.target_shape)));
   }
-  if (head.classes == 0) return absl::OkStatus();
+  if (head.classes == 0) return CheckBinaryLabels(head, batch);
   const std::vector<float>& labels = batch.targets[head.target].values;
   for (size_t i = 0; i < labels.size(); ++i) {
     const float label = labels[i];
@@ -275,8 +302,7 @@ absl::Status CheckTargets(const ModelHead& head, const Batch& batch) {
 
 std::string LabelDoubt(const ModelHead& head, const Batch& batch) {
   const LossKind kind = head.loss.kind;
-  const bool of_shares = IsFocal(kind) || kind == LossKind::kBinaryCrossentropy ||
-                         kind == LossKind::kCategoricalCrossentropy;
+  const bool of_shares = IsFocal(kind) || kind == LossKind::kCategoricalCrossentropy;
   if (!head.has_loss || !of_shares || head.target >= batch.targets.size()) return "";
   const std::vector<float>& labels = batch.targets[head.target].values;
   for (size_t i = 0; i < labels.size(); ++i) {

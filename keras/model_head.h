@@ -54,7 +54,8 @@ std::vector<ModelHead> MakeHeads(const Job& job, const ModelSpec& model, Graph& 
 // are unknown.
 void CheckLearning(const Job& job, const ModelSpec* model, Problems& problems);
 
-// Checks the targets' shape and the range of class indices.
+// Checks the targets' shape, the range of class indices, and that labels of a binary crossentropy
+// are from 0 to 1. INVALID_ARGUMENT names file, row and label.
 absl::Status CheckTargets(const ModelHead& head, const Batch& batch);
 
 // Names a valid but suspicious target: outside 0 to 1 where the loss takes probabilities. Returns

@@ -303,7 +303,7 @@ TEST_CASE("settings that are probably mistakes are warned of, and the code stays
   CHECK_FALSE(absl::StrContains(example.err, "problem"));
 }
 
-TEST_CASE("a label outside of 0 to 1 is warned of where a crossentropy takes probabilities") {
+TEST_CASE("a label outside of 0 to 1 is no label of a binary crossentropy, and doubted of others") {
   ValidateExample example;
   example.Write("model.json",
                 R"({"class_name": "Sequential", "config": {"name": "s", "layers": [
@@ -316,6 +316,10 @@ TEST_CASE("a label outside of 0 to 1 is warned of where a crossentropy takes pro
                   absl::StrReplaceAll(example.job, {{"sparse_categorical_crossentropy", loss}}));
   };
   with_loss("binary_crossentropy");
+  CHECK(example.Run() == 2);
+  CHECK(absl::StrContains(example.err, "job.json: data.train: "));
+  CHECK(absl::StrContains(example.err, "y row 2: label 2 is outside of 0 to 1"));
+  with_loss("binary_focal_crossentropy");
   CHECK(example.Run() == 0);
   CHECK(absl::StrContains(example.err, "job.json: warning: data.train: "));
   CHECK(absl::StrContains(example.err, "y row 2: label 2 is outside of 0 to 1"));

@@ -321,6 +321,42 @@ TEST_CASE("a label that is no class is refused by file and row") {
   }
 }
 
+TEST_CASE("a label of a binary crossentropy outside of 0 to 1 is refused by file and row") {
+  Job job = JobFor(SequentialJson({Dense({{"units", 1}, {"activation", "sigmoid"}})}),
+                   "binary_crossentropy");
+  Batch schema = SchemaOf({4}, {1});
+  const bool weighted = GENERATE(false, true);
+  if (weighted) schema.weights.emplace_back();
+  auto program = BuildKerasProgram(job, schema, TestOps());
+  REQUIRE(program.ok());
+  Variables variables(**program);
+  const auto said = [&](float label, float weight) {
+    Batch batch;
+    batch.examples = 4;
+    batch.inputs = schema.inputs;
+    batch.inputs[0].values.assign(16, 0.5f);
+    batch.targets = schema.targets;
+    batch.targets[0].values = {0, 1, label, 0.25f};
+    batch.weights = schema.weights;
+    if (weighted) batch.weights[0].values = {1, 1, weight, 1};
+    const PlaceOnly source;
+    batch.source = &source;
+    batch.records = {5, 6, 7, 8};
+    return std::string(
+        (*program)
+            ->ComputeGradients(batch, 1, variables.value_spans(), variables.gradient_spans())
+            .status()
+            .message());
+  };
+  for (const float label : {-1.f, 1.5f, 2.f, -INFINITY}) {
+    CHECK(said(label, 1).starts_with("labels.gz row 7: label "));
+    CHECK(said(label, 1).find("is outside of 0 to 1, which binary_crossentropy takes: number two "
+                              "classes 0 and 1") != std::string::npos);
+  }
+  CHECK(said(0.5f, 1).empty());
+  if (weighted) CHECK(said(-1.f, 0).empty());  // a label that does not count
+}
+
 TEST_CASE("a weight of a class that the model does not have is refused by its number") {
   const auto problem = [](int64_t units, const char* activation, const char* loss, int64_t id) {
     Job job = JobFor(SequentialJson({Dense({{"units", units}, {"activation", activation}})}), loss);

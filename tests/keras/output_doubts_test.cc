@@ -137,8 +137,9 @@ TEST_CASE("a label that a crossentropy takes for a probability and is none is do
     batch.targets[0].values = std::move(labels);
     return (*program)->Doubt(batch);
   };
-  CHECK(doubt("binary_crossentropy", {0, 1, 0.5}).empty());
-  CHECK(absl::StartsWith(doubt("binary_crossentropy", {0, 1, 2}),
+  CHECK(doubt("binary_focal_crossentropy", {0, 1, 0.5}).empty());
+  CHECK(doubt("binary_crossentropy", {0, 1, 2}).empty());  // which is refused
+  CHECK(absl::StartsWith(doubt("binary_focal_crossentropy", {0, 1, 2}),
                          "example 2 of the batch: label 2 is outside of 0 to 1"));
   CHECK(absl::StartsWith(doubt("binary_focal_crossentropy", {-1, 1}), "example 0 of the batch"));
   CHECK(doubt("hinge", {-1, 1}).empty());
