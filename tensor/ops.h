@@ -20,10 +20,10 @@ namespace paracord {
 // pointers are set where the caller has a float32 tensor and its bfloat16 copy (Ops::Convert);
 // operations that prefer bfloat16 then read the copy.
 struct ConstTensor {
-  // NOLINT: implicit, so that a pointer is a tensor
+  // NOLINTNEXTLINE: implicit, so that a pointer is a tensor
   ConstTensor(const float* numbers = nullptr, const uint16_t* rounded = nullptr)
       : float32(numbers), bfloat16(rounded) {}
-  // NOLINT: for operations that take float32 alone
+  // NOLINTNEXTLINE: for operations that take float32 alone
   operator const float*() const { return float32; }
   bool operator==(std::nullptr_t) const { return float32 == nullptr && bfloat16 == nullptr; }
   // The tensor from element n on.

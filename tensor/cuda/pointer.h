@@ -33,7 +33,7 @@ class Ptr {
     explicit Element(T* at) : at_(at) {}
     Element(const Element&) = default;
     Element& operator=(const Element& other) { return *this = static_cast<T>(other); }
-    // NOLINT: implicit, like a T&
+    // NOLINTNEXTLINE: implicit, like a T&
     operator T() const { return MayRead(at_, sizeof(T)) ? *at_ : T(); }
     Element& operator=(T value) {
       if (MayWrite(at_, sizeof(T))) *at_ = value;
@@ -48,7 +48,7 @@ class Ptr {
   class ConstElement {
    public:
     explicit ConstElement(T* at) : at_(at) {}
-    // NOLINT: implicit, like a T&
+    // NOLINTNEXTLINE: implicit, like a T&
     operator T() const { return MayRead(at_, sizeof(T)) ? *at_ : T(); }
 
    private:
@@ -98,7 +98,7 @@ struct AnyOf {
   Ptr<Short> bfloat16;  // null: the numbers are float32
 };
 struct AnyIn : AnyOf<const float, const uint16_t> {
-  // NOLINT: implicit, like a ConstTensor
+  // NOLINTNEXTLINE: implicit, like a ConstTensor
   AnyIn(const ConstTensor& x) : AnyOf{x.float32, x.bfloat16} {}
   PARACORD_HD float operator[](int64_t i) const { return Of(Load(i)); }
 };

@@ -8,6 +8,7 @@
 #include <set>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tests/common/source_tree.h"
@@ -49,6 +50,19 @@ TEST_CASE("no line has more than 100 columns, a tab or a space at its end") {
       const bool fine = Columns(line) <= kColumnsMax && line.find('\t') == std::string::npos &&
                         (line.empty() || line.back() != ' ');
       if (!fine) FAIL_CHECK(file.path << ":" << i + 1 << ": " << line);
+    }
+  }
+}
+
+TEST_CASE("a suppression of clang-tidy stands where it has an effect") {
+  for (const SourceFile& file : SourceFiles()) {
+    for (size_t i = 0; i < file.lines.size(); ++i) {
+      const std::string& line = file.lines[i];
+      const size_t begin = std::min(line.find_first_not_of(' '), line.size());
+      const std::string_view rest = std::string_view(line).substr(begin);
+      // In a line of its own, NOLINT is of that line, which has no code.
+      const bool alone = rest.starts_with("// NOLINT") && !rest.starts_with("// NOLINTNEXTLINE");
+      if (alone) FAIL_CHECK(file.path << ":" << i + 1 << ": " << line);
     }
   }
 }
