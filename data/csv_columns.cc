@@ -100,7 +100,7 @@ absl::Status ConvertCategory(const CsvSpec& spec, std::string_view text, const O
   } else if (spec.oov == 0) {
     return Wrong(spec.columns[0], absl::StrCat(Quoted(text), " is not in the vocabulary"));
   } else {
-    index = static_cast<uint32_t>(Fingerprint64(text) % spec.oov);
+    index = spec.first() + static_cast<uint32_t>(Fingerprint64(text) % spec.oov);
   }
   if (!spec.one_hot) {
     PutIndex(index, out);
@@ -146,7 +146,7 @@ absl::Status ConvertOne(const CsvSpec& spec, std::string_view text, const Out& o
     case CsvSpec::Kind::kCategorical:
       return ConvertCategory(spec, text, out);
     case CsvSpec::Kind::kHashed:
-      PutIndex(Fingerprint64(text) % spec.bins, out);
+      PutIndex(spec.first() + Fingerprint64(text) % (spec.bins - spec.first()), out);
       return absl::OkStatus();
     case CsvSpec::Kind::kId:
       ConvertId(spec, text, out);

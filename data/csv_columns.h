@@ -38,16 +38,16 @@ struct CsvSpec {
   // sign(value) log(1 + |value|), as counts of a wide range are used.
   double mean = 0, std = 1;
   bool log = false;
-  // A kCategorical column's value is the index of a known text, or one of the first `oov` indices
-  // for all other texts.
+  // A kCategorical column's value is the index of a known text, or one of `oov` indices in front of
+  // those for all other texts. With `mask`, the indices of a list begin at 1, because 0 is padding.
   absl::flat_hash_map<std::string, uint32_t> vocabulary;
   uint32_t words = 0, oov = 0;
-  bool one_hot = false;
+  bool one_hot = false, mask = false;
   std::string vocabulary_file;
   uint64_t vocabulary_fingerprint = 0;  // fingerprint of the file's words
   // If true, a kId column hashes every text, including numbers.
   bool hash = false;
-  // The number of bins of kHashed and kCrossed.
+  // The number of bins of kHashed and kCrossed. With `mask`, bin 0 is padding alone.
   uint64_t bins = 0;
   // Set for a field with a list of values. A list shorter than `length` is padded at the end; a
   // longer list is cut or refused. A kPresent spec has 1 for each present value, and 0 for padding.
@@ -62,6 +62,8 @@ struct CsvSpec {
   };
   std::optional<List> list;
 
+  // The index of the first unknown word or bin.
+  uint32_t first() const { return mask ? 1 : 0; }
   size_t width() const { return list ? list->length : one_hot ? words + oov : 1; }
 };
 
@@ -77,6 +79,10 @@ std::vector<CsvSpec> ReadCsvSpecs(JsonFields& fields, const std::string& key,
 // columns named by other specs. Errors name the key, or the file.
 absl::Status BindCsvSpecs(Files& files, const std::vector<std::string>& names, size_t fields,
                           const std::string& path, std::vector<CsvSpec>& specs);
+
+// Returns a sentence if the padding of a list of words or bins is the index of a text as well, and
+// no `present` input tells them apart; "" otherwise. The spec has its vocabulary.
+std::string PaddingDoubt(const CsvSpec& spec);
 
 // Returns the index of the column called `name`; a number counts if columns have no names.
 // INVALID_ARGUMENT names the column and the nearest existing column in the file at `path`.

@@ -169,6 +169,13 @@ class CsvSource : public RowSource {
     for (uint64_t record = 0; record < std::min(records(), kCountedMax); ++record) {
       if (!CountOne(record, count)) break;
     }
+    for (const CsvSpec& spec : options_.features) {
+      std::string doubt = PaddingDoubt(spec);
+      // Columns of one pattern have the path, and so the sentence, of each other.
+      if (!doubt.empty() && (warnings.empty() || warnings.back() != doubt)) {
+        warnings.push_back(std::move(doubt));
+      }
+    }
     for (size_t i = 0; i < count.known.size(); ++i) {
       const Known& known = count.known[i];
       if (known.unknown == 0 || known.unknown < known.values) continue;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -42,13 +43,17 @@ bool ReadColumnName(const json& value, const std::string& path, Problems& proble
   return true;
 }
 
+// Gives a word the next index. Returns false if it has one already.
+bool AddWord(const std::string& word, CsvSpec& spec) {
+  return spec.vocabulary.try_emplace(word, spec.first() + spec.oov + spec.words).second;
+}
+
 // A list of words, each with an index; a nested list holds words with a common index.
 void ReadVocabulary(const json& list, const std::string& path, Problems& problems, CsvSpec& spec) {
   const auto add = [&](const json& word) {
     if (!word.is_string()) {
       problems.Add(path, absl::StrCat("must be words, holds ", JsonExcerpt(word)));
-    } else if (!spec.vocabulary.try_emplace(word.get<std::string>(), spec.oov + spec.words)
-                    .second) {
+    } else if (!AddWord(word.get<std::string>(), spec)) {
       problems.Add(path, absl::StrCat("holds ", JsonExcerpt(word), " twice"));
     }
   };
@@ -97,6 +102,9 @@ class CsvSpecReader {
     if (spec_.kind == CsvSpec::Kind::kHashed || spec_.kind == CsvSpec::Kind::kCrossed) {
       if (fields_.Find("bins") == nullptr) fields_.Problem("bins", "is missing");
       fields_.Integer("bins", 1, kBinsMax, spec_.bins);
+    }
+    if (spec_.mask && spec_.kind == CsvSpec::Kind::kHashed && spec_.bins == 1) {
+      fields_.Problem("bins", "is 1, and bin 0 is padding alone with `mask`: there is no other");
     }
     fields_.ReportUnknown();
     return std::move(spec_);
@@ -154,9 +162,18 @@ class CsvSpecReader {
     fields_.OneOf("truncate", kEnds, cut);
     if (cut == "pre") list.cut = CsvSpec::List::Cut::kStart;
     if (cut == "post") list.cut = CsvSpec::List::Cut::kEnd;
+    ReadMask();
     fields_.String("present", list.present);
     if (!list.present.empty() && list.present == spec_.group) {
       fields_.Problem("present", "must be another input than the list's own");
+    }
+  }
+
+  void ReadMask() {
+    if (spec_.kind != CsvSpec::Kind::kCategorical && spec_.kind != CsvSpec::Kind::kHashed) return;
+    fields_.Bool("mask", spec_.mask);
+    if (spec_.mask && spec_.list->pad != 0) {
+      fields_.Problem("pad", "has to be 0 with `mask`, which keeps 0 for padding");
     }
   }
 
@@ -195,7 +212,7 @@ absl::Status LoadVocabulary(Files& files, CsvSpec& spec) {
   }
   for (const std::string& line : lines) {
     spec.vocabulary_fingerprint = Mix64(spec.vocabulary_fingerprint, line);
-    if (spec.vocabulary.try_emplace(line, spec.oov + spec.words).second) {
+    if (AddWord(line, spec)) {
       ++spec.words;
       continue;
     }
@@ -311,6 +328,21 @@ absl::Status BindCsvSpecs(Files& files, const std::vector<std::string>& names, s
   }
   specs = std::move(bound);
   return problems.ToStatus();
+}
+
+std::string PaddingDoubt(const CsvSpec& spec) {
+  const bool words = spec.kind == CsvSpec::Kind::kCategorical;
+  if (!words && spec.kind != CsvSpec::Kind::kHashed) return "";
+  if (!spec.list.has_value() || !spec.list->present.empty()) return "";
+  const double pad = spec.list->pad;
+  const double end = words ? spec.first() + spec.oov + spec.words : static_cast<double>(spec.bins);
+  if (pad < spec.first() || pad >= end || pad != std::floor(pad)) return "";
+  const std::string what = !words           ? "a bin of values"
+                           : pad < spec.oov ? "the number of unknown words"
+                                            : "the number of a word";
+  return absl::StrCat(spec.path, ": its padding, ", pad, ", is ", what,
+                      ", too, and the model cannot tell them apart; with \"mask\": true only ",
+                      "padding is 0, and the other numbers begin at 1");
 }
 
 absl::StatusOr<size_t> FindCsvColumn(const std::vector<std::string>& names, size_t fields,

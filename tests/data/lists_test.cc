@@ -91,6 +91,47 @@ TEST_CASE("lists of a field hold values of every kind") {
   CHECK(read({{"column", "w"}, {"default", 9}}).values == Values{1.5, 2, 0, 0, 0, 0, 3, 9, 4});
 }
 
+// The values are those of Keras 3.15: StringLookup(vocabulary=["war", "drama"], mask_token="") with
+// 1 and with 2 num_oov_indices, and Hashing(101, mask_value="").
+TEST_CASE("with a mask padding is 0 alone, and unknown words, words and bins follow") {
+  MemoryFiles files;
+  files.contents["/d"] = "g,y\nwar|drama,1\n,2\nfun|war,3\n";
+  files.contents["/words"] = "war\ndrama\n";
+  const auto read = [&](const json& more) {
+    json feature = {{"column", "g"}, {"separator", "|"}, {"length", 3}, {"kind", "categorical"}};
+    feature.update(more);
+    const OpenedSource source = Open(files, "csv", json::array({feature}));
+    REQUIRE(source.ok());
+    return std::pair(ReadAllRecords(source).inputs[0].values, (*source)->Warnings());
+  };
+  const json words = {{"vocabulary", {"war", "drama"}}};
+  const auto with = [](json value, const json& more) {
+    value.update(more);
+    return value;
+  };
+  const auto [mixed, doubts] = read(words);
+  CHECK(mixed == Values{1, 2, 0, 0, 0, 0, 0, 1, 0});
+  CHECK(doubts == Texts{"data (csv).features[0]: its padding, 0, is the number of unknown words, "
+                        "too, and the model cannot tell them apart; with \"mask\": true only "
+                        "padding is 0, and the other numbers begin at 1"});
+  for (const json& each : {words, json{{"vocabulary_file", "/words"}}}) {
+    const auto [apart, none] = read(with(each, {{"mask", true}}));
+    CHECK(apart == Values{2, 3, 0, 0, 0, 0, 1, 2, 0});
+    CHECK(none.empty());
+  }
+  CHECK(read(with(words, {{"mask", true}, {"oov", 2}})).first == Values{3, 4, 0, 0, 0, 0, 1, 3, 0});
+  CHECK(read(with(words, {{"oov", 0}, {"vocabulary", {"fun", "war", "drama"}}})).second.size() ==
+        1);
+  CHECK(read(with(words, {{"present", "there"}})).second.empty());
+  CHECK(read(with(words, {{"pad", -1}})).second.empty());
+  CHECK(read(with(words, {{"pad", 3}})).second.empty());
+  const json hashed = {{"kind", "hashed"}, {"bins", 101}};
+  CHECK(read(hashed).second.size() == 1);
+  const auto [bins, none] = read(with(hashed, {{"mask", true}}));
+  CHECK(none.empty());
+  CHECK(bins == Values{52, 62, 0, 0, 0, 0, 15, 52, 0});
+}
+
 TEST_CASE("a list that does not fit is refused with what would make it fit") {
   MemoryFiles files;
   files.contents["/d"] = "g,y\n1|2,1\n1|2|3,2\n";
@@ -111,7 +152,11 @@ TEST_CASE("a list that does not fit is refused with what would make it fit") {
         {"present: must be another input"}},
        {json::array({no_length}), {"features[0].length: is missing"}},
        {with({{"kind", "categorical"}, {"vocabulary", {"1"}}, {"one_hot", true}}),
-        {"one_hot: is for one word"}}},
+        {"one_hot: is for one word"}},
+       {with({{"kind", "categorical"}, {"vocabulary", {"1"}}, {"mask", true}, {"pad", 1}}),
+        {"pad: has to be 0 with `mask`"}},
+       {with({{"kind", "hashed"}, {"bins", 1}, {"mask", true}}), {"bins: is 1, and bin 0"}},
+       {with({{"mask", true}, {"truncate", "post"}}), {"mask: unknown key"}}},
       [&](const json& features) { return Open(files, "csv", features); });
   CheckRefused({{json::array({json{{"name", "g"}, {"shape", {2}}, {"present", "p"}}}),
                  {"present: is for lists of numbers or strings with a `pad`"}}},
