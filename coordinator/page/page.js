@@ -265,7 +265,7 @@ function drawTasks(status) {
   const rows = [head];
   for (const p of status.ps || []) {
     rows.push(make("tr", {}, cell(p.task), cell(p.state, psKind(p)),
-      cell(`${p.partitions} partitions, ${bytesText(p.bytes)}${p.node ? `, in ${p.node}` : ""}`), cell("–"), cell(heard(p)),
+      cell(p.node ? `in ${p.node}` : "–"), cell("–"), cell(heard(p)),
       cell(p.problem || (p.waiting_exchanges ? `${p.waiting_exchanges} exchanges wait for readers` : ""))));
   }
   for (const w of (status.workers || []).slice(0, 256)) {
