@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "e2e/cluster.h"
@@ -258,6 +259,29 @@ TEST_CASE("a job runs to its end on storage that syncs no directory and knows no
     CHECK((ReadText(log) + ReadText(dir + "/logs/coordinator-0.log")).find(said) !=
           std::string::npos);
   }
+}
+
+TEST_CASE("a coordinator waits for a share that is stale, or denied, when it starts") {
+  const bool stale = GENERATE(true, false);
+  CAPTURE(stale);
+  Cluster cluster({.job = {{"steps", 100}}});
+  const std::string late = cluster.root() + "/late", well = cluster.root() + "/well";
+  const std::vector<std::string> others = {"ps:0", "ps:1", "worker:0", "worker:1"};
+  for (const std::string& task : others) cluster.GiveDir(task, late);
+  cluster.GiveDir("coordinator", late);
+  cluster.Start("coordinator", {{"ODD_STORAGE", stale ? "stale" : "denied"},
+                                {"ODD_STORAGE_UNTIL", well},
+                                {"LD_PRELOAD", PARACORD_BIN_DIR "/libodd_storage.so"},
+                                {"ASAN_OPTIONS", "verify_asan_link_order=0"}});
+  CHECK(WaitUntil(30000, [&] { return cluster.Logged("coordinator", "waits for the storage"); }));
+  CHECK(cluster.Logged("coordinator", stale ? "Stale file handle" : "Permission denied"));
+  CHECK(cluster.Logged("coordinator", late));
+  CHECK_FALSE(fs::exists(late));
+  CHECK_FALSE(cluster.at("coordinator").Poll().has_value());
+  WriteText(well, "");
+  for (const std::string& task : others) cluster.Start(task);
+  CHECK(cluster.Finish() == 0);
+  CheckCounted(late, 100);
 }
 
 }  // namespace
