@@ -16,7 +16,7 @@ import numpy  # noqa: E402
 
 from paracord._arguments import (  # noqa: E402
     Dtypes, Initializer, ProgramError, check_named, checked_dtypes, checked_initial, initial_of,
-    only_size)
+    nearest, only_size)
 from paracord._keras_file import convert as convert  # noqa: E402
 from paracord._program import (  # noqa: E402
     Batch, Output, Program, Table, Variable, as_list, as_table, loss_of, store_gradient,
@@ -164,9 +164,9 @@ class _Model(Program):
             variable.table = table
             return
         raise ProgramError(
-            f"there is no Embedding {name!r} to be a table; there are "
-            + repr([layer.name for layer in self.model._flatten_layers()
-                    if isinstance(layer, keras.layers.Embedding)]))
+            f"there is no Embedding {name!r} to be a table; "
+            + nearest(name, [layer.name for layer in self.model._flatten_layers()
+                             if isinstance(layer, keras.layers.Embedding)]))
 
     def _check_tables(self) -> None:
         """Refuses tables by whose rows and numbers the model computes something else than by whole

@@ -230,8 +230,10 @@ class KerasTables(unittest.TestCase):
         import keras
 
         layers = keras.layers
-        self.refuses(r"no Embedding 'user' to be a table; there are \['people', 'films'\]",
+        self.refuses("no Embedding 'user' to be a table; there are 'people', 'films'",
                      self.model, {"user": "seen"})
+        self.refuses(r"no Embedding 'film' to be a table; did you mean 'films'\?",
+                     self.model, {"film": "seen"})
         self.refuses("no Embedding 'dense' to be a table", self.model, {"dense": "seen"})
         self.refuses("table films/embeddings reads the input 'movie', which the model lacks",
                      self.model, {"films": "movie"})
