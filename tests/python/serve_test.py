@@ -115,6 +115,23 @@ class Predictor(unittest.TestCase):
         self.assertEqual(given[""][:, :2].tolist(), [[1, 1], [0, -1]])
         self.assertNotEqual(*given[""][:, 2].tolist())
 
+    def test_padding_of_lists_and_unknown_words_have_numbers_of_their_own(self):
+        import paracord
+
+        words = job()
+        words["data"]["train"]["features"] = [
+            {"column": "cities", "kind": "categorical", "vocabulary": ["Bonn", "Oslo"],
+             "separator": "|", "length": 3, "mask": True}]
+        path = os.path.join(self.folder.name, "words.json")
+        with open(os.path.join(self.folder.name, "words.csv"), "w") as file:
+            file.write("cities,y\nOslo|Rom,1\n,0\n")
+        words["data"]["train"]["files"] = "words.csv"
+        with open(path, "w") as file:
+            json.dump(words, file)
+        with paracord.features(path, command=PARACORD) as features:
+            given = features({"cities": ["Oslo|Rom", "", "Bonn|Oslo|Bonn"]})
+        self.assertEqual(given[""].tolist(), [[3, 1, 0], [0, 0, 0], [2, 3, 2]])
+
     def test_rows_of_a_growing_table_make_the_scores_with_ids_that_have_none(self):
         import numpy
         import paracord
