@@ -1,5 +1,6 @@
 // Tests the wire from another language: Python calls a ps and works for a coordinator, with plain
 // protobuf and grpcio.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <filesystem>
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "config/job.h"
 #include "e2e/cluster.h"
 #include "e2e/counting_job.h"
@@ -93,15 +95,15 @@ TEST_CASE("Python's protobuf and grpcio speak to a ps, and read what C++ encodes
   CHECK(back->pieces[2].partition == 7);
 }
 
-// Trains the counting job with workers in Python, while every process is killed at random.
-void CountInPython(nlohmann::json job, uint64_t batches, uint64_t updates) {
+// Returns the command of a worker in Python, whose messages are in `stubs`; none if this Python
+// lacks what the worker needs.
+std::vector<std::string> PythonWorker(const TestDirectory& stubs, const std::string& script) {
   const char* const chosen = std::getenv("PARACORD_PYTHON");
   const std::string python = chosen == nullptr ? "python3" : chosen;
   if (std::system((python + " -c 'import grpc, google.protobuf, numpy'").c_str()) != 0) {
     WARN("skipped: this Python has no grpcio, protobuf or NumPy (PARACORD_PYTHON names another)");
-    return;
+    return {};
   }
-  const TestDirectory stubs;
   std::vector<std::string> command = {"/usr/bin/protoc", absl::StrCat("-I", PARACORD_SOURCE_DIR),
                                       "--python_out=" + stubs.path()};
   for (const auto& file : std::filesystem::directory_iterator(PARACORD_SOURCE_DIR "/proto")) {
@@ -109,11 +111,16 @@ void CountInPython(nlohmann::json job, uint64_t batches, uint64_t updates) {
   }
   Process protoc(command, {}, stubs.path() + "/protoc.log");
   REQUIRE(protoc.Wait(20000) == 0);
+  return {"/usr/bin/env", python, absl::StrCat(PARACORD_SOURCE_DIR, "/tests/e2e/", script)};
+}
+
+// Trains the counting job with workers in Python, while every process is killed at random.
+void CountInPython(nlohmann::json job, uint64_t batches, uint64_t updates) {
+  const TestDirectory stubs;
+  const std::vector<std::string> worker = PythonWorker(stubs, "python_worker.py");
+  if (worker.empty()) return;
   job["failures"] = {{"per_batch", 50}, {"deaths_per_batch", 50}};
-  Cluster cluster({.environment = {{"PYTHONPATH", stubs.path()}},
-                   .job = job,
-                   .worker = {"/usr/bin/env", python,
-                              absl::StrCat(PARACORD_SOURCE_DIR, "/tests/e2e/python_worker.py")}});
+  Cluster cluster({.environment = {{"PYTHONPATH", stubs.path()}}, .job = job, .worker = worker});
   cluster.StartAll();
   REQUIRE(cluster.WaitForBatches(1));
   KillAtRandom(cluster,
@@ -138,6 +145,34 @@ TEST_CASE("a worker in Python trains synchronously through kills of everybody", 
                  {"split_batches", nullptr},
                  {"epochs", kEpochs}},
                 kEpochs * kBatchesPerEpoch, kEpochs * kRounds);
+}
+
+TEST_CASE("batches that nobody leased are refused by every ps, and count nothing", "[.slow]") {
+  constexpr uint64_t kSteps = 100;
+  const TestDirectory stubs;
+  const std::vector<std::string> worker = PythonWorker(stubs, "python_intruder.py");
+  if (worker.empty()) return;
+  Cluster cluster({.workers = 1,
+                   .environment = {{"PYTHONPATH", stubs.path()}},
+                   .job = {{"steps", kSteps}},
+                   .worker = worker});
+  cluster.StartAll();
+  CHECK(cluster.Finish() == 0);
+  const std::vector<std::string> lines = absl::StrSplit(cluster.Log("worker:0"), '\n');
+  for (const std::string ps : {"ps:0", "ps:1"}) {
+    const std::string refused = ps + " refuses with PERMISSION_DENIED: worker:0 pushes batch 0 of ";
+    const auto count = [&](const std::string& text) {
+      return std::ranges::count_if(lines, [&](const std::string& line) {
+        return line.starts_with(refused) && line.find(text) != std::string::npos;
+      });
+    };
+    CAPTURE(ps);
+    CHECK(count("") == 4);
+    CHECK(count("split 3 of epoch 90000") >= 2);
+    CHECK(count("of epoch 0") == 1);
+  }
+  CHECK_FALSE(cluster.Logged("worker:0", "has taken"));
+  CheckCounted(cluster.dir(), kSteps);
 }
 
 }  // namespace
