@@ -98,6 +98,16 @@ TEST_CASE("status says in one line how far the rounds of a job are") {
         std::string::npos);
 }
 
+TEST_CASE("status says after a restore which batches are computed again, until they are") {
+  CoreHarness harness;
+  nlohmann::json status = JsonOf(harness.Told().StatusJson());
+  const auto says = [&] { return AskWhoSays(TextOf(status)).out; };
+  CHECK(says().find("computed again") == std::string::npos);
+  status["again_to"] = 416;
+  CHECK(says().find("\nafter a restore: batches up to 416 are computed again\n") !=
+        std::string::npos);
+}
+
 TEST_CASE("status has a line for each growing table") {
   CoreHarness harness;
   nlohmann::json status = JsonOf(harness.Told().StatusJson());
