@@ -7,6 +7,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "common/status_macros.h"
@@ -137,13 +138,7 @@ void AddPlaces(const ManifestOptions& options, bool worker,
 
 // Adds how much of a resource is asked for, where it is not the base's.
 void AddAmounts(const ManifestOptions& options, std::map<std::string, std::string>& values) {
-  values["ttl"] =
-      options.ttl_s == 0 ? "" : absl::StrCat("ttlSecondsAfterFinished: ", options.ttl_s);
-  values["storage-class"] =
-      options.storage_class.empty() ? "" : "storageClassName: " + options.storage_class;
-  if (!options.storage_size.empty()) {
-    values["storage-size"] = absl::StrCat("{requests: {storage: ", options.storage_size, "}}");
-  }
+  values["ttl"] = options.ttl_s == 0 ? "" : absl::StrCat(options.ttl_s);
   if (!options.cpu.empty()) values["cpu"] = absl::StrCat("\"", options.cpu, "\"");
   if (!options.memory.empty()) values["memory"] = options.memory;
   if (!options.ps_cpu.empty() || !options.ps_memory.empty()) {
@@ -194,16 +189,60 @@ void AddKindOfPs(const ManifestOptions& options, std::map<std::string, std::stri
   values["budget"] = absl::StrCat("minAvailable: ", count - 1);  // a Job has no scale
   values["ps"] = values["of-set"] = "";
   // A ps ends with the coordinator's code: another start after these ends alike.
-  values["ps-job"] =
-      Lines({values["suspend"], values["ttl"], absl::StrCat("completions: ", count),
-             absl::StrCat("parallelism: ", count),
-             absl::StrCat("completionMode: Indexed  # pods are called NAME-", role,
-                          "-0, ..., and so are their hosts"),
-             "backoffLimit: 1000000", "podFailurePolicy:", "  rules:", "  - action: FailJob",
-             absl::StrCat("    onExitCodes: {containerName: ", role,
-                          ", operator: In, values: [1, 2, 4, 5, 6]}"),
-             "    onPodConditions: []"});
+  values["ps-job"] = Lines(
+      {values["suspend"], values["ttl"].empty() ? "" : "ttlSecondsAfterFinished: " + values["ttl"],
+       absl::StrCat("completions: ", count), absl::StrCat("parallelism: ", count),
+       absl::StrCat("completionMode: Indexed  # pods are called NAME-", role,
+                    "-0, ..., and so are their hosts"),
+       "backoffLimit: 1000000", "podFailurePolicy:", "  rules:", "  - action: FailJob",
+       absl::StrCat("    onExitCodes: {containerName: ", role,
+                    ", operator: In, values: [1, 2, 4, 5, 6]}"),
+       "    onPodConditions: []"});
   values["ps-pod"] = absl::StrCat("restartPolicy: Never\nsubdomain: ", options.name, "-", role);
+}
+
+// The labels of the clouds' spot nodes (Google's, Amazon's, Microsoft's), as a match expression of
+// YAML: `op` is In or NotIn.
+std::vector<std::string> SpotNodes(const std::string& op) {
+  return {"{key: cloud.google.com/gke-spot, operator: " + op + ", values: [\"true\"]}",
+          "{key: eks.amazonaws.com/capacityType, operator: " + op + ", values: [SPOT]}",
+          "{key: kubernetes.azure.com/scalesetpriority, operator: " + op + ", values: [spot]}"};
+}
+
+// Adds the nodes that may vanish, which workers prefer and the others avoid, and for the workers
+// the Deployment in place of their Job.
+void AddSpot(const ManifestOptions& options, const std::string& role,
+             std::map<std::string, std::string>& values) {
+  for (const char* key : {"worker-selector", "worker-stay", "worker-affinity", "node-affinity"}) {
+    values[key] = "";
+  }
+  values["replicas-max"] = absl::StrCat(4 * std::max<uint64_t>(options.workers, 1));
+  if (!options.spot) return;
+  if (role != "worker") {
+    values["node-affinity"] = absl::StrCat(
+        "nodeAffinity:\n  requiredDuringSchedulingIgnoredDuringExecution:\n    nodeSelectorTerms:\n"
+        "    - matchExpressions:\n      - ",
+        absl::StrJoin(SpotNodes("NotIn"), "\n      - "));
+    return;
+  }
+  values["worker-version"] = "apps/v1";
+  values["worker-kind"] = "Deployment";
+  values["worker-restart"] = "Always";
+  values["worker-of-job"] = values["workers"] = values["ttl"] = "";
+  values["worker-stay"] = "- --stay  # a Deployment starts again whatever exits";
+  values["worker-selector"] =
+      absl::StrCat("selector:\n  matchLabels: {app.kubernetes.io/instance: ", options.name,
+                   ", app.kubernetes.io/component: worker}");
+  std::string prefer =
+      "affinity:\n  nodeAffinity:\n    preferredDuringSchedulingIgnoredDuringExecution:";
+  for (const std::string& nodes : SpotNodes("In")) {
+    absl::StrAppend(&prefer, "\n    - weight: 100\n      preference:\n        matchExpressions: [",
+                    nodes, "]");
+  }
+  values["worker-affinity"] = prefer;
+  values["tolerations"] =
+      Lines({values["tolerations"], "- {key: cloud.google.com/gke-spot, operator: Exists}",
+             "- {key: kubernetes.azure.com/scalesetpriority, operator: Exists}"});
 }
 
 // Adds the Kueue queue that admits the Jobs.
@@ -256,6 +295,7 @@ std::map<std::string, std::string> ValuesOf(const Job& job, const ManifestOption
   AddHttp(options, role, values);
   AddQueue(options, values);
   AddKindOfPs(options, values);
+  AddSpot(options, role, values);
   std::string data_mount, data_volume, tls_mount, tls_volume;
   if (!options.data.empty()) {
     data_mount = "- {name: data, mountPath: /data, readOnly: true}";
@@ -278,6 +318,13 @@ std::map<std::string, std::string> ValuesOf(const Job& job, const ManifestOption
   return WithStorage(options, std::move(values));
 }
 
+std::string InNamespace(const std::string& manifests, const ManifestOptions& options) {
+  if (options.name_space.empty()) return manifests;
+  return absl::StrReplaceAll(
+      manifests,
+      {{"\nmetadata:\n", absl::StrCat("\nmetadata:\n  namespace: ", options.name_space, "\n")}});
+}
+
 // Returns the part of a line before its value: "- --dir=", "image: ", or only the indent.
 std::string_view BeforeValue(std::string_view line, const std::string& key) {
   if (key == "job-volume" || key == "budget" || key == "leader")
@@ -294,9 +341,10 @@ std::string_view BeforeValue(std::string_view line, const std::string& key) {
 absl::StatusOr<std::string> FillIn(std::string_view text, const std::string& name,
                                    const std::map<std::string, std::string>& values) {
   static const std::set<std::string> kOptional = {
-      "dir",    "job-volume", "security",   "requests",     "limits",        "cpu",
-      "memory", "ports",      "labels",     "storage-size", "service-ports", "budget",
-      "of-set", "ps-kind",    "ps-version", "leader"};
+      "dir",           "job-volume",     "security",    "requests",       "limits",
+      "cpu",           "memory",         "ports",       "labels",         "storage-size",
+      "service-ports", "budget",         "of-set",      "ps-kind",        "ps-version",
+      "leader",        "worker-version", "worker-kind", "worker-restart", "worker-of-job"};
   std::string filled;
   for (const absl::string_view each : absl::StrSplit(std::string(text), '\n')) {
     const std::string line = absl::StrReplaceAll(each, {{std::string(kExampleName), name}});
@@ -363,17 +411,26 @@ absl::StatusOr<std::string> KubernetesManifests(const Job& job, const std::strin
     manifests.push_back({"", k_metrics_manifest});
   }
   if (!options.export_to.empty()) manifests.push_back({"export", k_export_manifest});
-  if (options.storage.empty()) manifests.insert(manifests.begin(), {"", k_storage_manifest});
+  if (options.spot) manifests.push_back({"", k_autoscaler_manifest});
   for (auto& [role, manifest] : manifests) {
     if (options.tls) manifest = absl::StrReplaceAll(manifest, {{kProbe, kTlsProbe}});
     ASSIGN_OR_RETURN(const std::string filled,
                      FillIn(manifest, options.name, ValuesOf(job, options, role)));
     absl::StrAppend(&all, "---\n", filled);
   }
-  if (options.name_space.empty()) return all;
-  return absl::StrReplaceAll(
-      all,
-      {{"\nmetadata:\n", absl::StrCat("\nmetadata:\n  namespace: ", options.name_space, "\n")}});
+  return InNamespace(all, options);
+}
+
+absl::StatusOr<std::string> StorageManifest(const ManifestOptions& options) {
+  std::map<std::string, std::string> values = {{"storage-class", ""}};
+  if (!options.storage_class.empty()) {
+    values["storage-class"] = "storageClassName: " + options.storage_class;
+  }
+  if (!options.storage_size.empty()) {
+    values["storage-size"] = absl::StrCat("{requests: {storage: ", options.storage_size, "}}");
+  }
+  ASSIGN_OR_RETURN(const std::string claim, FillIn(k_storage_manifest, options.name, values));
+  return InNamespace(claim, options);
 }
 
 absl::StatusOr<std::string> TolerationItem(const std::string& text) {

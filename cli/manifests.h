@@ -28,6 +28,7 @@ extern const char k_leader_manifest[];
 extern const char k_nodes_manifest[];
 extern const char k_export_manifest[];
 extern const char k_network_manifest[];
+extern const char k_autoscaler_manifest[];
 extern const char k_monitors_manifest[];
 extern const char k_pods_manifest[];
 extern const char k_metrics_manifest[];
@@ -43,7 +44,10 @@ struct ManifestOptions {
   bool http = false;        // the coordinator shows its page
   bool monitoring = false;  // all daemons show metrics, which the Prometheus operator scrapes
   // The holders of variables are an Indexed Job, which ends with the job, or a StatefulSet.
-  bool ps_job = false;
+  bool ps_job = true;
+  // Workers are a Deployment on nodes that may vanish, which an autoscaler makes larger and
+  // smaller.
+  bool spot = false;
   std::string queue;   // Kueue's queue, which admits the Jobs; empty: no queue
   uint64_t ttl_s = 0;  // time until finished Jobs are removed; 0: never
   std::string name_space, service_account, image_pull_secret, priority_class;  // empty: the default
@@ -53,7 +57,7 @@ struct ManifestOptions {
   std::vector<std::string> tolerations;     // for all pods: KEY[=VALUE]:EFFECT
   std::vector<std::string> node_selectors;  // KEY=VALUE
   std::string image;
-  std::string storage;  // a claim, or the URL of object storage; empty: a new claim
+  std::string storage;  // a claim, or the URL of object storage; empty: the claim `name`
   std::string data;     // a claim, mounted at /data; empty: the image has the data
 };
 
@@ -75,8 +79,12 @@ absl::StatusOr<std::string> TolerationItem(const std::string& text);
 std::vector<std::string> ManifestWarnings(const Job& job, const std::string& directory,
                                           const ManifestOptions& options);
 
-// Returns all objects that a job needs as one YAML stream. Paths below `directory`, the job file's,
-// become paths below /data of the pods. INVALID_ARGUMENT: the job does not fit into a ConfigMap.
+// Returns the claim `name` for checkpoints, which outlives the objects of the job, as YAML.
+absl::StatusOr<std::string> StorageManifest(const ManifestOptions& options);
+
+// Returns all objects that a job needs, but for the claim, as one YAML stream. Paths below
+// `directory`, the job file's, become paths below /data of the pods. INVALID_ARGUMENT: the job does
+// not fit into a ConfigMap.
 absl::StatusOr<std::string> KubernetesManifests(const Job& job, const std::string& directory,
                                                 const ManifestOptions& options);
 

@@ -47,7 +47,7 @@ struct RenderFlags {
   std::vector<std::string> set;
   std::optional<int64_t> ps;
   int64_t workers = 2, gpus = 0;
-  std::string ttl, ps_kind = "statefulset";
+  std::string ttl = "7d", ps_kind = "job";
   ManifestOptions options;
 
   void AddTo(Flags& flags) {
@@ -77,19 +77,33 @@ struct RenderFlags {
         "storage", "CLAIM|URL",
         "where checkpoints go: a PersistentVolumeClaim that is there and that all nodes can "
         "write to, or s3://BUCKET/PREFIX, with the AWS_ variables of the Secret NAME-storage; "
-        "without it a new claim",
+        "without it the claim NAME, which `paracord render storage` writes",
         &options.storage);
     flags.String("data", "CLAIM",
                  "a claim that holds the data, mounted at /data; without it the "
                  "image has them",
                  &options.data);
-    flags.String("name", "NAME", "name of the objects, instead of the job's", &options.name);
+    AddOfObjects(flags);
     AddOfPods(flags);
   }
 
-  void AddOfPods(Flags& flags) {
+  // The flags of `paracord render storage`.
+  void AddOfStorage(Flags& flags) {
+    flags.Positional("JOB", "the job file", &job_file);
+    flags.Strings("set", "KEY=VALUE", kSetHelp, &set);
+    AddOfObjects(flags);
+    flags.String("storage-size", "SIZE", "of the claim; default: 10Gi", &options.storage_size);
+    flags.String("storage-class", "NAME", "of the claim; without it the cluster's default",
+                 &options.storage_class);
+  }
+
+  void AddOfObjects(Flags& flags) {
+    flags.String("name", "NAME", "name of the objects, instead of the job's", &options.name);
     flags.String("namespace", "NAME", "of all objects; without it kubectl's own",
                  &options.name_space);
+  }
+
+  void AddOfPods(Flags& flags) {
     flags.String("service-account", "NAME", "of all pods", &options.service_account);
     flags.String("image-pull-secret", "NAME", "for the registry of the image",
                  &options.image_pull_secret);
@@ -100,15 +114,14 @@ struct RenderFlags {
     flags.String("memory", "SIZE", "of each worker, such as 8Gi", &options.memory);
     flags.String("ps-cpu", "CPUS", "of each ps; its threads follow", &options.ps_cpu);
     flags.String("ps-memory", "SIZE", "of each ps", &options.ps_memory);
-    flags.String("storage-size", "SIZE", "of a new claim", &options.storage_size);
-    flags.String("storage-class", "NAME", "of a new claim", &options.storage_class);
     flags.String("export", "FILE",
                  "a Job writes the variables there once the job is done, as safetensors: "
                  "s3://BUCKET/model.safetensors, or a path below /job, which is the claim",
                  &options.export_to);
     flags.String(
         "ttl", "TIME",
-        "remove finished Jobs after so long, such as 7d; the claim stays, and a StatefulSet", &ttl);
+        "remove finished Jobs after so long (7d), or never; the claim stays, and a StatefulSet",
+        &ttl);
     flags.Switch(
         "http",
         "the coordinator shows its page at port 7480, in plain text without --tls; network "
@@ -120,9 +133,15 @@ struct RenderFlags {
                  &options.monitoring);
     flags.String("queue", "NAME", "Kueue's local queue, which lets the Jobs begin", &options.queue);
     flags.String("ps-kind", "KIND",
-                 "of who holds the variables: statefulset, which stays when all is done, or job: "
-                 "an Indexed Job (Kubernetes 1.26, with --ps 0 1.28), which ends then",
+                 "of who holds the variables: job, an Indexed Job (Kubernetes 1.26, with --ps 0 "
+                 "1.28), which ends with the job, or statefulset, which stays until it is deleted, "
+                 "and which `kubectl scale` and `rollout restart` know",
                  &ps_kind);
+    flags.Switch("spot",
+                 "the workers are a Deployment with an autoscaler (one to four times --workers) on "
+                 "nodes that may vanish, which stays until it is deleted; the others avoid such "
+                 "nodes",
+                 &options.spot);
   }
 
   // Checks values that are copied into YAML unquoted.
@@ -244,12 +263,6 @@ absl::Status RenderFlags::Check() {
   }
   RETURN_IF_ERROR(CheckNodeChoice(options));
   RETURN_IF_ERROR(CheckAmounts(options));
-  const bool claim = !options.storage_size.empty() || !options.storage_class.empty();
-  if (claim && !options.storage.empty()) {
-    return absl::InvalidArgumentError(
-        "--storage names a claim that is there: --storage-size and --storage-class are of a new "
-        "one");
-  }
   RETURN_IF_ERROR(CheckExport(options));
   if (ps_kind != "statefulset" && ps_kind != "job") {
     return absl::InvalidArgumentError(
@@ -260,9 +273,15 @@ absl::Status RenderFlags::Check() {
     return absl::InvalidArgumentError(
         "--queue: a queue lets Jobs begin, and so needs --ps-kind job");
   }
+  if (options.spot && (!options.queue.empty() || options.ps == 0)) {
+    return absl::InvalidArgumentError(
+        "--spot: a Deployment of workers neither waits in a queue nor holds variables: leave out "
+        "--spot, or --queue and --ps 0");
+  }
   options.ttl_s = SecondsOf(ttl);
-  if (!ttl.empty() && options.ttl_s == 0) {
-    return absl::InvalidArgumentError(absl::StrCat("--ttl: ", ttl, " is no time, such as 7d"));
+  if (ttl != "never" && options.ttl_s == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--ttl: ", ttl, " is no time, such as 7d, and not never"));
   }
   return absl::OkStatus();
 }
@@ -353,14 +372,40 @@ absl::StatusOr<Job> ReadJobFor(RenderFlags& flags, const std::string& path) {
   return job;
 }
 
+// paracord render storage: the claim alone, which outlives the objects of the job.
+int RunRenderStorage(Args args, std::ostream& out, std::ostream& err) {
+  RenderFlags own;
+  Flags flags(
+      "paracord render storage",
+      "Writes the claim for the checkpoints of a job. It is apart from what `paracord render\n"
+      "kubernetes` writes, so that it stays when the objects of the job are deleted.");
+  own.AddOfStorage(flags);
+  if (const auto code = flags.ParseOrExit(args, "paracord render", out, err)) return *code;
+  const auto refuse = [&](const absl::Status& why) {
+    return Fail("render storage", Text(why), ExitCode::kConfiguration, err);
+  };
+  PosixFiles files;
+  const absl::StatusOr<Job> job = ReadUserJob(files, AbsolutePath(own.job_file), own.set);
+  if (!job.ok()) return refuse(job.status());
+  if (const absl::Status wrong = NameObjects(job->name, own.options.name); !wrong.ok()) {
+    return refuse(wrong);
+  }
+  if (const absl::Status wrong = own.Check(); !wrong.ok()) return refuse(wrong);
+  const absl::StatusOr<std::string> claim = StorageManifest(own.options);
+  if (!claim.ok()) return refuse(claim.status());
+  out << *claim;
+  return 0;
+}
+
 }  // namespace
 
 int RunRender(Args args, std::ostream& out, std::ostream& err) {
   const bool help = !args.empty() && (args[0] == "--help" || args[0] == "-h");
+  if (!args.empty() && args[0] == "storage") return RunRenderStorage(args.subspan(1), out, err);
   if (!help && (args.empty() || args[0] != "kubernetes")) {
     const std::string given = args.empty() ? "nothing" : args[0];
-    return Fail("render", absl::StrCat("renders kubernetes, not ", given), ExitCode::kConfiguration,
-                err);
+    return Fail("render", absl::StrCat("renders kubernetes or storage, not ", given),
+                ExitCode::kConfiguration, err);
   }
   RenderFlags own;
   ManifestOptions& options = own.options;
@@ -396,6 +441,12 @@ int RunRender(Args args, std::ostream& out, std::ostream& err) {
   if (!named && options.name == "job") {
     err << "paracord " << kCommand << ": warning: all objects are named `job`, as those of any "
         << "other job file of this name: --name NAME tells them apart\n";
+  }
+  if (options.storage.empty()) {
+    err << "paracord " << kCommand << ": the pods wait for the claim " << options.name
+        << ", which is apart from these objects: paracord render storage "
+        << (named ? absl::StrCat("--name ", options.name, " ") : "") << own.job_file
+        << " | kubectl apply -f -\n";
   }
   for (const std::string& warning : ManifestWarnings(*job, directory, options)) {
     err << "paracord " << kCommand << ": warning: " << warning << "\n";

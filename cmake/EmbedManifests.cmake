@@ -3,8 +3,8 @@
 set(manifests_cc ${PROJECT_BINARY_DIR}/manifests.cc)
 set(manifests_text "// Written by cmake/EmbedManifests.cmake.\n#include \"cli/manifests.h\"\n\n")
 string(APPEND manifests_text "namespace paracord {\n\n")
-foreach(path base/storage base/coordinator base/ps base/worker base/export base/network
-    overlays/nodes/leader overlays/nodes/nodes
+foreach(path storage base/coordinator base/ps base/worker base/export base/network
+    overlays/nodes/leader overlays/nodes/nodes overlays/spot/autoscaler
     components/monitored/monitors components/monitored/pods components/monitored/metrics)
   set(manifest ${PROJECT_SOURCE_DIR}/deploy/kubernetes/${path}.yaml)
   get_filename_component(name ${path} NAME)

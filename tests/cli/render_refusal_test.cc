@@ -20,13 +20,13 @@ TEST_CASE("flags of render that are no names, times or tolerations are refused b
                                                 {"--ttl", "soon"},
                                                 {"--namespace", "A b"},
                                                 {"--cpu", "1 2"},
-                                                {"--storage", "mine", "--storage-size", "1Gi"},
+                                                {"--spot", "--queue", "team"},
                                                 {"--ps-kind", "deployment"},
-                                                {"--queue", "team"}}) {
+                                                {"--queue", "team", "--ps-kind", "statefulset"}}) {
     const Rendered refused = example.Render(wrong);
     INFO(refused.err);
     CHECK(refused.code == 2);
-    CHECK(absl::StrContains(refused.err, wrong[wrong.size() - 2]));
+    CHECK(absl::StrContains(refused.err, wrong[wrong.size() > 2 ? 0 : wrong.size() - 2]));
   }
 }
 
@@ -34,9 +34,10 @@ TEST_CASE("amounts that Kubernetes or a daemon would refuse are refused by the f
   RenderExample example;
   for (const std::string flag :
        {"--cpu", "--ps-cpu", "--memory", "--ps-memory", "--storage-size"}) {
+    const std::string what = flag == "--storage-size" ? "storage" : "kubernetes";
     for (const std::string wrong :
          {"lots", "8GB", "-1", "0", "8 Gi", "1e", "Gi", ".", "1e3Gi", "1.2.3", "0x10", "1_000"}) {
-      const Rendered refused = example.Render({flag + "=" + wrong});
+      const Rendered refused = example.Render({flag + "=" + wrong}, "Counting Job", what);
       INFO(flag << " " << wrong << ": " << refused.err);
       CHECK(refused.code == 2);
       CHECK(refused.out.empty());
@@ -49,7 +50,8 @@ TEST_CASE("amounts that Kubernetes or a daemon would refuse are refused by the f
        {"8Gi", "0.5Gi", "8e9", "8E9", "500M", "1E", "+134217728", "128Mi"}) {
     INFO(right);
     CHECK(example.Render({"--memory", right}).code == 0);
-    CHECK(example.Render({"--ps-memory", right, "--storage-size", right}).code == 0);
+    CHECK(example.Render({"--ps-memory", right}).code == 0);
+    CHECK(example.Render({"--storage-size", right}, "Counting Job", "storage").code == 0);
   }
   CHECK(example.Render({"--cpu", "500m", "--ps-cpu", "0.5"}).code == 0);
   CHECK(example.Render({"--cpu", "0.0001"}).code == 2);
@@ -95,11 +97,12 @@ TEST_CASE(
     CHECK(absl::StrContains(refused.err, "give --name"));
     CHECK(example.Render({"--name", "mine"}, name).code == 0);
   }
-  const Rendered job = example.Render({"--data", "images"}, "job");
+  const Rendered job = example.Render({"--data", "images", "--storage", "mine"}, "job");
   CHECK(job.code == 0);
   CHECK(absl::StrContains(job.err, "warning: all objects are named `job`"));
   CHECK(absl::StrContains(job.err, "--name NAME"));
-  CHECK(example.Render({"--data", "images", "--name", "job"}, "job").err.empty());
+  CHECK(example.Render({"--data", "images", "--storage", "mine", "--name", "job"}, "job")
+            .err.empty());
 }
 
 TEST_CASE("render warns of a table without a bound as of whoever holds its rows") {
@@ -118,7 +121,7 @@ TEST_CASE("render refuses another cluster manager and wrong flags, naming them")
   RenderExample example;
   std::ostringstream out, err;
   CHECK(RunRender(std::vector<std::string>{"slurm", "job.json"}, out, err) == 2);
-  CHECK(err.str() == "paracord render: renders kubernetes, not slurm\n");
+  CHECK(err.str() == "paracord render: renders kubernetes or storage, not slurm\n");
   CHECK(example.Render({"--name", "No_Name"}).code == 2);
   CHECK(example.Render({"--image", "two words"}).code == 2);
   CHECK(example.Render({}, "###").err.find("give --name") != std::string::npos);

@@ -34,7 +34,8 @@ TEST_CASE(
     "rendered manifests have the numbers of replicas, the image, and the place of the "
     "checkpoints") {
   RenderExample example;
-  const Rendered plain = example.Render({"--ps", "3", "--workers", "16", "--image", "r.io/p:2"});
+  const Rendered plain = example.Render(
+      {"--ps", "3", "--workers", "16", "--image", "r.io/p:2", "--ps-kind", "statefulset"});
   INFO(plain.err);
   REQUIRE(plain.code == 0);
   CHECK(plain.has("\n  replicas: 3\n"));
@@ -42,7 +43,8 @@ TEST_CASE(
   CHECK(plain.has("        image: r.io/p:2\n"));
   CHECK(plain.has("        - --dir=/job/counting-job\n"));
   CHECK(plain.has("        persistentVolumeClaim: {claimName: counting-job}\n"));
-  CHECK(plain.has("kind: PersistentVolumeClaim\n"));
+  CHECK(plain.has("  ttlSecondsAfterFinished: 604800\n"));
+  CHECK_FALSE(example.Render({"--ttl", "never"}).has("ttlSecondsAfterFinished"));
   CHECK_FALSE(plain.has("nvidia.com/gpu"));
   CHECK_FALSE(plain.has("--allow-programs"));
   CHECK_FALSE(plain.has("# render"));
@@ -51,7 +53,6 @@ TEST_CASE(
   const Rendered claim = example.Render({"--storage", "mine", "--data", "images", "--gpus", "2"});
   REQUIRE(claim.code == 0);
   CHECK(claim.has("        persistentVolumeClaim: {claimName: mine}\n"));
-  CHECK_FALSE(claim.has("kind: PersistentVolumeClaim\n"));
   CHECK(claim.has("            nvidia.com/gpu: 2\n"));
   CHECK(claim.has("        - {name: data, mountPath: /data, readOnly: true}\n"));
   CHECK(
@@ -112,12 +113,8 @@ TEST_CASE("flags of render say where pods run, by whom, and with how much") {
                                        "2",
                                        "--ps-memory",
                                        "16Gi",
-                                       "--storage-size",
-                                       "50Gi",
-                                       "--storage-class",
-                                       "fast",
                                        "--ttl",
-                                       "7d",
+                                       "12h",
                                        "--http",
                                        "--gpus",
                                        "2"});
@@ -135,8 +132,7 @@ TEST_CASE("flags of render say where pods run, by whom, and with how much") {
       all.has("            cpu: \"4\"\n            memory: 8Gi\n          limits:\n"
               "            memory: 8Gi\n            nvidia.com/gpu: 2\n"));
   CHECK(all.has("          requests: {cpu: 2, memory: 16Gi}\n          limits: {memory: 16Gi}\n"));
-  CHECK(all.has("  storageClassName: fast\n  resources: {requests: {storage: 50Gi}}\n"));
-  CHECK(all.has("  ttlSecondsAfterFinished: 604800\n"));
+  CHECK(all.has("  ttlSecondsAfterFinished: 43200\n"));
   CHECK(all.has("        - --http=0.0.0.0:7480\n"));
   CHECK(all.has("        - --device=cuda:all\n"));
   CHECK(all.has("-cuda\n        command: [paracord-worker]\n"));
@@ -147,17 +143,56 @@ TEST_CASE("flags of render say where pods run, by whom, and with how much") {
   CHECK(example.Render({"--gpus", "1"}).has("        - --device=cuda:0\n"));
 }
 
-TEST_CASE(
-    "--ps-kind job makes the ps an Indexed Job that ends with the job, which a queue may hold") {
+TEST_CASE("the claim is apart from the objects of a job, so that it outlives them") {
   RenderExample example;
-  const Rendered set = example.Render({"--ps", "3"});
+  const Rendered objects = example.Render({"--data", "images", "--name", "mine"});
+  CHECK_FALSE(objects.has("kind: PersistentVolumeClaim\n"));
+  CHECK(objects.has("        persistentVolumeClaim: {claimName: mine}\n"));
+  CHECK(absl::StrContains(objects.err, "wait for the claim mine,"));
+  CHECK(absl::StrContains(objects.err, "paracord render storage --name mine "));
+  CHECK(example.Render({"--data", "images", "--storage", "mine"}).err.empty());
+  const Rendered claim =
+      example.Render({"--storage-size", "50Gi", "--storage-class", "fast", "--namespace", "ml"},
+                     "Counting Job", "storage");
+  INFO(claim.err);
+  REQUIRE(claim.code == 0);
+  CHECK(claim.has("kind: PersistentVolumeClaim\nmetadata:\n  namespace: ml\n"));
+  CHECK(claim.has("  name: counting-job\n"));
+  CHECK(claim.has("  storageClassName: fast\n  resources: {requests: {storage: 50Gi}}\n"));
+  CHECK_FALSE(claim.has("render: "));
+  CHECK_FALSE(claim.has("\n---\n"));
+  const Rendered plain = example.Render({}, "Counting Job", "storage");
+  CHECK(plain.has("  resources: {requests: {storage: 10Gi}}\n"));
+  CHECK_FALSE(plain.has("storageClassName"));
+  CHECK(example.Render({}, "###", "storage").code == 2);
+}
+
+TEST_CASE("--spot has workers on nodes that may vanish, as many as there is work for") {
+  RenderExample example;
+  const Rendered spot = example.Render({"--spot", "--workers", "3"});
+  INFO(spot.err);
+  REQUIRE(spot.code == 0);
+  CHECK(
+      spot.has("apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: counting-job-worker\n"));
+  CHECK(spot.has("kind: HorizontalPodAutoscaler\n"));
+  CHECK(spot.has("  maxReplicas: 12\n"));
+  CHECK(spot.has("      - {key: cloud.google.com/gke-spot, operator: Exists}\n"));
+  CHECK(spot.has("{key: eks.amazonaws.com/capacityType, operator: NotIn, values: [SPOT]}"));
+  CHECK_FALSE(spot.has("render: "));
+  CHECK_FALSE(example.Render({}).has("eks.amazonaws.com"));
+  CHECK(example.Render({"--spot", "--ps", "0"}).code == 2);
+}
+
+TEST_CASE("the ps are an Indexed Job that ends with the job, which a queue may hold") {
+  RenderExample example;
+  const Rendered set = example.Render({"--ps", "3", "--ps-kind", "statefulset"});
   CHECK(set.has("kind: StatefulSet\n"));
   CHECK(set.has("  maxUnavailable: 1\n"));
   CHECK(set.has("        - --stay"));
   CHECK_FALSE(set.has("suspend"));
   CHECK_FALSE(set.has("render: "));
 
-  const Rendered job = example.Render({"--ps", "3", "--ps-kind", "job", "--queue", "team"});
+  const Rendered job = example.Render({"--ps", "3", "--queue", "team"});
   INFO(job.err);
   REQUIRE(job.code == 0);
   CHECK_FALSE(job.has("StatefulSet"));
@@ -181,7 +216,8 @@ TEST_CASE(
 
 TEST_CASE("without ps the workers are a StatefulSet of nodes, of which the first is coordinator") {
   RenderExample example;
-  const Rendered nodes = example.Render({"--ps", "0", "--workers", "3", "--http", "--cpu", "4"});
+  const Rendered nodes = example.Render(
+      {"--ps", "0", "--workers", "3", "--http", "--cpu", "4", "--ps-kind", "statefulset"});
   INFO(nodes.err);
   REQUIRE(nodes.code == 0);
   CHECK_FALSE(nodes.has("# render"));
@@ -259,8 +295,7 @@ TEST_CASE("an example's objects are named by its job, and not by its file") {
 
 TEST_CASE("nodes as an Indexed Job end with the job, and keep to a queue") {
   RenderExample example;
-  const Rendered job =
-      example.Render({"--ps", "0", "--workers", "3", "--ps-kind", "job", "--queue", "team"});
+  const Rendered job = example.Render({"--ps", "0", "--workers", "3", "--queue", "team"});
   INFO(job.err);
   REQUIRE(job.code == 0);
   CHECK_FALSE(job.has("StatefulSet\n"));
@@ -324,7 +359,7 @@ TEST_CASE("--export adds a Job that writes the variables once the job is done") 
 TEST_CASE("render warns of what the pods will lack") {
   RenderExample example;
   CHECK(absl::StrContains(example.Render({}).err, "warning: the job reads files below /data"));
-  CHECK(example.Render({"--data", "images"}).err.empty());
+  CHECK(example.Render({"--data", "images", "--storage", "mine"}).err.empty());
   CHECK(absl::StrContains(RenderExample(R"({"program": "process", "command": ["true"]})")
                               .Render({"--data", "images"})
                               .err,
@@ -349,7 +384,7 @@ TEST_CASE("rendered manifests have the job's own cluster, settings and model") {
 }
 
 TEST_CASE("a job too large for the annotation of kubectl apply is rendered with the way out") {
-  CHECK(RenderExample().Render({"--data", "images"}).err.empty());
+  CHECK(RenderExample().Render({"--data", "images", "--storage", "mine"}).err.empty());
   nlohmann::json model = nlohmann::json::parse(kRenderedModel);
   for (int i = 0; i < 4000; ++i) {
     model["config"]["layers"].push_back(

@@ -29,7 +29,8 @@ class RenderExample {
     directory_.Write("model.json", model);
   }
 
-  Rendered Render(std::vector<std::string> args, const std::string& name = "Counting Job") {
+  Rendered Render(std::vector<std::string> args, const std::string& name = "Counting Job",
+                  const std::string& what = "kubernetes") {
     const nlohmann::json job = {
         {"name", name},
         {"model", "model.json"},
@@ -37,7 +38,7 @@ class RenderExample {
          {{"train", {{"format", "npy"}, {"features", "data/x.npy"}, {"labels", "/mnt/y.npy"}}}}},
         {"loss", "mean_squared_error"},
         {"optimizer", "sgd"}};
-    args.insert(args.begin(), {"kubernetes", directory_.Write("job.json", job.dump())});
+    args.insert(args.begin(), {what, directory_.Write("job.json", job.dump())});
     std::ostringstream out, err;
     const int code = RunRender(args, out, err);
     return {code, out.str(), err.str()};

@@ -23,7 +23,7 @@ TRIED = ("kubectl", "paracord")
 # What the functions of the check call the words that the page shows.
 MEANT = {"\\\n": "",
          '"$work/counting/job.json"': "job.json", '"$work/counting.yaml"': "counting.yaml",
-         '"$work/nodes.yaml"': "nodes.yaml",
+         '"$work/nodes.yaml"': "nodes.yaml", '"$work/claim.yaml"': "claim.yaml",
          '"$(field endpoint <"$work/store.json")"': "https://s3.example.com",
          '"$(field key_id <"$work/store.json")"': "KEY",
          '"$(field secret <"$work/store.json")"': "SECRET",
@@ -62,7 +62,13 @@ def texts(paracord):
         except FileNotFoundError:
             left_out += 1
     job = str(KUBERNETES / "base" / "job.json")
-    render = [paracord, "render", "kubernetes", job]
+    render = [paracord, "render", "kubernetes", job, "--ps-kind", "statefulset"]
+    found["storage.yaml"] = (KUBERNETES / "storage.yaml").read_text(encoding="utf-8")
+    found["render storage"] = run(paracord, "render", "storage", job)
+    found["render storage with all"] = run(paracord, "render", "storage", job, "--name", "it",
+                                           "--storage-size", "1Gi", "--storage-class", "fast",
+                                           "--namespace", "ml")
+    found["render by default"] = run(paracord, "render", "kubernetes", job)
     found["render"] = run(*render, "--image", "localhost/paracord-fashion-mnist:0.1.0")
     found["render with all"] = run(*render, "--ps", "4", "--workers", "16", "--gpus", "1",
                                    "--storage", "claim", "--data", "other", "--name", "it")
@@ -71,18 +77,24 @@ def texts(paracord):
     image = ("--image", "localhost/paracord-fashion-mnist:0.1.0")
     found["render monitored"] = run(*render, "--monitoring", *image)
     found["render monitored with TLS"] = run(*render, "--monitoring", "--tls", *image)
-    found["render in a queue"] = run(*render, "--ps-kind", "job", "--queue", "team", "--ttl", "1d",
+    found["render with GPUs"] = run(*render, "--gpus", "1", "--image",
+                                    "localhost/paracord-fashion-mnist:0.1.0-cuda")
+    found["render with spot nodes"] = run(*render, "--spot", *image)
+    found["render with spot nodes and all"] = run(*render, "--spot", "--tls", "--monitoring",
+                                                  "--gpus", "1", "--toleration", "a:NoSchedule")
+    default = render[:-2]
+    found["render in a queue"] = run(*default, "--queue", "team", "--ttl", "1d",
                                      "--export", "/job/m.safetensors", "--namespace", "ml")
     nodes = (*render, "--ps", "0", "--workers", "2")
     found["render without ps"] = run(*nodes, *image)
-    found["render without ps, with all"] = run(*nodes, "--tls", "--monitoring", "--gpus", "2",
-                                               "--ps-kind", "job", "--queue", "team", "--ttl", "1d",
+    found["render without ps, with all"] = run(*default, "--ps", "0", "--tls", "--monitoring",
+                                               "--gpus", "2", "--queue", "team", "--ttl", "1d",
                                                "--allow-programs", "--data", "other")
     found["render on object storage"] = run(*render, "--storage", "s3://bucket/job")
-    for path in ("tfjob/storage.yaml", "jobset/jobset.yaml", "tfjob/tfjob.yaml",
-                 "tfjob/mirrored.yaml"):
+    for path in ("tfjob/storage.yaml", "jobset/storage.yaml", "jobset/jobset.yaml",
+                 "tfjob/tfjob.yaml", "tfjob/mirrored.yaml"):
         found[path] = (KUBERNETES / path).read_text(encoding="utf-8")
-        if path != "tfjob/storage.yaml":
+        if not path.endswith("storage.yaml"):
             found[f"pods of {path}"] = run(
                 sys.executable, str(ROOT / "tests/deploy/operators.py"), str(KUBERNETES / path))
     return found, left_out
@@ -105,6 +117,14 @@ def same_objects(rendered, kustomized):
     for key in sorted(set(ours) | set(theirs)):
         if ours.get(key) != theirs.get(key):
             sys.exit(f"{key} differs:\nrendered   {ours.get(key)}\nkustomized {theirs.get(key)}")
+
+
+def the_claim_is_apart(name, documents):
+    """Whoever deletes the objects of a job keeps its checkpoints."""
+    for one in documents:
+        if one["kind"] == "PersistentVolumeClaim":
+            sys.exit(f"{name}: `kubectl delete` of it would delete the claim "
+                     f"{one['metadata']['name']} and the checkpoints in it")
 
 
 def commands_are_tried():
@@ -252,7 +272,13 @@ def main():
         monitored(objects)
         pods_are_closed(name, objects)
         commands += flags_are_taken(pathlib.Path(paracord).parent, name, objects, known)
+    same_objects(documents["render storage"], documents["storage.yaml"])
+    for name, objects in documents.items():
+        if not name.endswith("storage.yaml") and not name.startswith("render storage"):
+            the_claim_is_apart(name, objects)
     if "base" in documents:
+        same_objects(documents["render with GPUs"], documents["overlays/gpu"])
+        same_objects(documents["render with spot nodes"], documents["overlays/spot"])
         same_objects(documents["render"], documents["base"])
         same_objects(documents["render without ps"], documents["overlays/nodes"])
         same_objects(documents["render with TLS"], documents["overlays/tls"])
