@@ -11,7 +11,7 @@
 namespace paracord {
 namespace {
 
-TEST_CASE("the changelog has the version and the protocol that programs say") {
+TEST_CASE("changelog and upgrade page have the version and the protocol that programs say") {
   const std::string said = RunShell(PARACORD_BIN_DIR "/paracord --version").said;
   std::string version, protocol;  // "paracord 0.1.0, protocol 9"
   version = said.substr(9, said.find(',') - 9);
@@ -20,6 +20,8 @@ TEST_CASE("the changelog has the version and the protocol that programs say") {
   const std::string changes = RunShell("cat " PARACORD_SOURCE_DIR "/CHANGELOG.md").said;
   CHECK(absl::StrContains(changes, absl::StrCat("\n| ", version, " | ", protocol, " |")));
   CHECK(absl::StrContains(changes, absl::StrCat("\n## ", version, "\n")));
+  const std::string page = RunShell("cat " PARACORD_SOURCE_DIR "/docs/upgrade-and-backup.md").said;
+  CHECK(absl::StrContains(page, absl::StrCat("\n| protocol between daemons | ", protocol, " |")));
 }
 
 TEST_CASE("no release is made of a tree with changes, or of a version without an entry") {
