@@ -79,6 +79,7 @@ TEST_CASE("a correct toy cluster stays correct under every kind of fault, and ea
                                            "sim.report_ahead",
                                            "sim.restored",
                                            "sim.resumed",
+                                           "sim.retained",
                                            "sim.second_coordinator",
                                            "sim.sigterm",
                                            "sim.sync.before",
