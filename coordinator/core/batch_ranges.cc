@@ -26,6 +26,14 @@ bool BatchRanges::Add(uint64_t number) {
   return true;
 }
 
+uint64_t BatchRanges::InBoth(const BatchRanges& small) const {
+  uint64_t count = 0;
+  for (const auto& [first, end] : small.ends_) {
+    for (uint64_t number = first; number < end; ++number) count += Has(number) ? 1 : 0;
+  }
+  return count;
+}
+
 bool BatchRanges::Assign(const std::vector<std::pair<uint64_t, uint64_t>>& ranges) {
   ends_.clear();
   size_ = 0;

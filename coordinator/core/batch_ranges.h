@@ -19,6 +19,8 @@ class BatchRanges {
   bool Has(uint64_t number) const;
   // Adds a number. False if it is there already, or if there are too many ranges.
   bool Add(uint64_t number);
+  // How many numbers this set and the other one, which is small, have in common.
+  uint64_t InBoth(const BatchRanges& small) const;
   // How many numbers it has.
   uint64_t size() const { return size_; }
 

@@ -87,6 +87,7 @@ void CoordinatorCore::CloseHistory(uint64_t epoch) {
     for (const RejectedBatch& batch : failures_.counts().All()) {
       if (batch.epoch != done) continue;
       ++closing.rejected;
+      closing.rejected_batches.Add(batch.split * plan.split_batches() + batch.batch);
       const uint64_t examples = BatchExamples(plan, batch.split, batch.batch);
       closing.examples -= std::min(closing.examples, examples);
     }

@@ -218,9 +218,11 @@ EpochHistory::Record EpochHistory::RecordOf(uint64_t epoch, const Sums& sums,
                 .batches = closing.batches - std::min(closing.batches, closing.rejected),
                 .rejected = closing.rejected,
                 .bad_records = sums.planned - sums.examples,
+                .rejected_told = sums.told.InBoth(closing.rejected_batches),
                 .seconds = static_cast<double>(sums.trained_ms) / 1000,
                 .learning_rate = closing.learning_rate};
-  record.untold = record.batches - std::min(record.batches, sums.told.size());
+  record.untold =
+      record.batches - std::min(record.batches, sums.told.size() - record.rejected_told);
   // Of batches that nobody told of the plan says how many examples they have.
   record.examples = sums.examples + (closing.examples - std::min(closing.examples, sums.planned));
   if (sums.examples > 0) record.train["loss"] = sums.loss / static_cast<double>(sums.examples);
@@ -240,6 +242,7 @@ json EpochHistory::ToJson(const Record& record) {
   }
   if (record.learning_rate.has_value()) entry["learning_rate"] = *record.learning_rate;
   if (record.untold > 0) entry["untold"] = record.untold;
+  if (record.rejected_told > 0) entry["rejected_told"] = record.rejected_told;
   if (record.bad_records > 0) entry["bad_records"] = record.bad_records;
   return entry;
 }
@@ -277,6 +280,7 @@ json EpochHistory::SaveOpen(int64_t now_ms) const {
     if (!sums.closing.has_value()) saved["open"].push_back(SumsToJson(epoch, sums, now_ms));
     if (sums.closing.has_value() && sums.closing->cut_short) {
       saved["cut_short"] = SumsToJson(epoch, sums, now_ms);
+      saved["cut_short"]["rejected"] = sums.closing->rejected_batches.ranges();
     }
   }
   return saved;
@@ -289,6 +293,7 @@ EpochHistory::Record EpochHistory::RecordFromJson(const json& entry) {
                 .untold = entry.value("untold", uint64_t{0}),
                 .examples = entry.at("examples").get<uint64_t>(),
                 .bad_records = entry.value("bad_records", uint64_t{0}),
+                .rejected_told = entry.value("rejected_told", uint64_t{0}),
                 .seconds = entry.at("seconds").get<double>()};
   if (entry.contains("learning_rate")) record.learning_rate = entry.at("learning_rate");
   for (const auto& [name, value] : entry.at("train").items()) {
@@ -331,6 +336,8 @@ void EpochHistory::ReadCutShort(const json& saved) {
                   .examples = record.examples - sums.examples + sums.planned,
                   .learning_rate = record.learning_rate,
                   .cut_short = true};
+  const auto rejected = saved.value("rejected", std::vector<std::pair<uint64_t, uint64_t>>());
+  if (!sums.closing->rejected_batches.Assign(rejected)) Damaged();
   records_.pop_back();
 }
 

@@ -8,9 +8,10 @@
 // Invariants: the sums of an epoch have a batch at most once, and only batches of the plan. A
 // closed epoch stays closed when a restore takes its batches back, and training them again changes
 // none of its figures. A batch that was reported, and rejected after its update was lost with a ps,
-// stays in the sums of loss, metrics and examples. Reports of the newest closed epoch are still
-// counted, because they may come after the ledgers were read. One closed epoch opens again: that at
-// which `steps` ended a job, when the job is given more steps.
+// stays in the sums of loss, metrics and examples, and an epoch says how many such it has. Reports
+// of the newest closed epoch are still counted, because they may come after the ledgers were read.
+// One closed epoch opens again: that at which `steps` ended a job, when the job is given more
+// steps.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +35,8 @@ struct EpochClosing {
   uint64_t rejected = 0;
   uint64_t examples = 0;  // the plan's, without rejected batches
   std::optional<double> learning_rate = {};
-  bool cut_short = false;  // `steps` ends the job before the end of the epoch
+  bool cut_short = false;             // `steps` ends the job before the end of the epoch
+  BatchRanges rejected_batches = {};  // which they are
 };
 
 class EpochHistory {
@@ -100,6 +102,7 @@ class EpochHistory {
  private:
   struct Record {  // a closed epoch
     uint64_t epoch = 0, batches = 0, rejected = 0, untold = 0, examples = 0, bad_records = 0;
+    uint64_t rejected_told = 0;  // reported before they were rejected
     double seconds = 0;
     std::optional<double> learning_rate = {};
     std::map<std::string, double> train = {};

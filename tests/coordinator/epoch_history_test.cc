@@ -139,6 +139,29 @@ TEST_CASE("batches that a worker could not tell of before it died are known to b
   CHECK(history.Epochs(0, kNames).at(0) == entry);
 }
 
+TEST_CASE("a batch that is rejected after its report counted is named, and hides no untold one") {
+  EpochHistory history;
+  history.Run(0, 0);
+  REQUIRE(TakeIn(history, TellOf(0, 0, 0, {1, 1})).ok());
+  EpochClosing closing = Closing(/*rejected=*/1, /*examples=*/25);
+  closing.rejected_batches.Add(1);
+  closing.cut_short = true;
+  history.Close(0, closing, kNames, 1000);
+  const auto check = [](const EpochHistory& any) {
+    const json entry = any.Epochs(0, kNames).at(0);
+    CHECK(entry.at("batches") == 3);
+    CHECK(entry.at("rejected") == 1);
+    CHECK(entry.at("rejected_told") == 1);
+    CHECK(entry.at("untold") == 2);
+  };
+  check(history);
+  EpochHistory next;
+  REQUIRE(next.Restore(history.Epochs(0, kNames), history.SaveOpen(1000)).ok());
+  check(next);
+  REQUIRE(TakeIn(next, TellOf(0, 1, 0, {1})).ok());
+  CHECK(next.Epochs(0, kNames).at(0).at("untold") == 1);
+}
+
 TEST_CASE("rejected batches have no examples, and an epoch of them alone has no loss") {
   EpochHistory history;
   history.Run(0, 0);

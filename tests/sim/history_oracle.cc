@@ -38,8 +38,10 @@ std::string CheckLosses(const json& entry, const DataPlan& plan,
   }
   if (left != 0) return absl::StrCat("there are losses of more than ", batches, " batches");
   // A batch that was reported may be rejected later, when its update was lost with a ps. Its report
-  // still counts.
-  if (missing > rejected) return absl::StrCat(missing, " batches do not count");
+  // still counts, and the history says so.
+  if (missing + entry.value("rejected_told", uint64_t{0}) != rejected) {
+    return absl::StrCat(missing, " batches do not count");
+  }
   if (counted != examples) return absl::StrCat("batches that count have ", counted, " examples");
   return "";
 }
