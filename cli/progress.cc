@@ -269,7 +269,7 @@ void Progress::ShowLine(const nlohmann::json& status, int64_t age_ms) {
     return;
   }
   nlohmann::json line = {{"event", "progress"}};
-  for (const char* key : {"phase", "epoch", "epochs", "batches", "batches_done", "loss",
+  for (const char* key : {"phase", "epoch", "epochs", "batches", "batches_done", "loss", "train",
                           "samples_per_second", "seconds_left", "waiting", "wall_seconds"}) {
     if (status.contains(key)) line[key] = status[key];
   }

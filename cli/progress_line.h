@@ -9,9 +9,10 @@
 namespace paracord {
 
 // Returns the line of a status for `columns` columns, of which the last one stays free. "loss now"
-// is the loss of the last batches, while an epoch's own line has the mean of the epoch. Fields that
-// have no value yet are left out. Where not all fit, workers, the bar, percent, samples a second,
-// time left, the note and the loss go, in this order; the epoch always stays. A bar takes what is
+// is the loss of the last batches, while an epoch's own line has the mean of the epoch. Metrics are
+// those of the epoch's batches so far. Fields that have no value yet are left out. Where not all
+// fit, workers, the bar, percent, samples a second, time left, metrics, the note and the loss go,
+// in this order; the epoch always stays. A bar takes what is
 // left. Without a limit (0 columns) there is none. `note` says what the numbers do not,
 // such as whom the job waits for; `rate` is whether samples a second and time left are true now.
 std::string ProgressLine(const nlohmann::json& status, const std::string& note, bool rate,

@@ -211,6 +211,23 @@ uint64_t EpochHistory::open_batches() const {
   return batches;
 }
 
+std::map<std::string, double> EpochHistory::MeansOf(const Sums& sums,
+                                                    const std::vector<std::string>& names) {
+  std::map<std::string, double> means;
+  if (sums.examples > 0) means["loss"] = sums.loss / static_cast<double>(sums.examples);
+  for (size_t i = 0; i < sums.metrics.size() && i < names.size(); ++i) {
+    const MetricState sum = sums.metrics[i].sum();
+    if (sum.values_size() > 0) means[names[i]] = MetricValue(sum);
+  }
+  return means;
+}
+
+std::map<std::string, double> EpochHistory::TrainSoFar(
+    const std::vector<std::string>& names) const {
+  const auto found = running_.has_value() ? sums_.find(*running_) : sums_.end();
+  return found != sums_.end() ? MeansOf(found->second, names) : std::map<std::string, double>();
+}
+
 EpochHistory::Record EpochHistory::RecordOf(uint64_t epoch, const Sums& sums,
                                             const std::vector<std::string>& names) {
   const EpochClosing closing = sums.closing.value_or(EpochClosing());
@@ -225,11 +242,7 @@ EpochHistory::Record EpochHistory::RecordOf(uint64_t epoch, const Sums& sums,
       record.batches - std::min(record.batches, sums.told.size() - record.rejected_told);
   // Of batches that nobody told of the plan says how many examples they have.
   record.examples = sums.examples + (closing.examples - std::min(closing.examples, sums.planned));
-  if (sums.examples > 0) record.train["loss"] = sums.loss / static_cast<double>(sums.examples);
-  for (size_t i = 0; i < sums.metrics.size() && i < names.size(); ++i) {
-    const MetricState sum = sums.metrics[i].sum();
-    if (sum.values_size() > 0) record.train[names[i]] = MetricValue(sum);
-  }
+  record.train = MeansOf(sums, names);
   return record;
 }
 

@@ -92,6 +92,10 @@ class EpochHistory {
   // what nobody reported.
   nlohmann::json Epochs(uint64_t from, const std::vector<std::string>& names) const;
 
+  // Returns the mean loss and the metrics of the epoch in training, over those of its batches that
+  // were reported; empty: no epoch is in training, or none of its batches was reported.
+  std::map<std::string, double> TrainSoFar(const std::vector<std::string>& names) const;
+
   // Returns what the next coordinator needs besides Epochs(): the sums of epochs that are not
   // closed, and of a closed one that more steps would open again.
   nlohmann::json SaveOpen(int64_t now_ms) const;
@@ -116,6 +120,8 @@ class EpochHistory {
     int64_t trained_ms = 0;
     std::optional<EpochClosing> closing;  // nullopt: the epoch is open
   };
+  static std::map<std::string, double> MeansOf(const Sums& sums,
+                                               const std::vector<std::string>& names);
   static Record RecordOf(uint64_t epoch, const Sums& sums, const std::vector<std::string>& names);
   static nlohmann::json ToJson(const Record& record);
   static Record RecordFromJson(const nlohmann::json& entry);

@@ -78,6 +78,9 @@ json BadRecordsJson(const EpochHistory& history) {
 void AddEpochs(const JobView& job, uint64_t from, uint64_t batches_done, json& status) {
   if (from != kNoHistory) status["history"] = HistoryJson(job, job.evaluations.told(), from);
   status["epochs_found"] = job.history.found();
+  if (const auto means = job.history.TrainSoFar(job.record.metric_names()); !means.empty()) {
+    status["train"] = means;
+  }
   if (const uint64_t again = job.training.again_to(); batches_done < again) {
     status["again_to"] = again;
   }

@@ -185,6 +185,9 @@ class _Line:
         words = f"epoch {status['epoch']}/{status['epochs']}"
         if loss is not None:
             words += f"  loss now {loss:.4f}"
+        for name, value in (status.get("train") or {}).items():  # of the epoch under way
+            if name != "loss" and value is not None:
+                words += f"  {name} {value:.4f}"
         if self._bar is not None:
             self._bar.total, self._bar.n = batches, done
             self._bar.set_description_str(words, refresh=False)

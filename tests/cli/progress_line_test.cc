@@ -39,6 +39,18 @@ TEST_CASE("a line of progress says what matters most at each width") {
   CHECK(line(0) == "epoch 3/60   31 %  loss now 0.3512  142,804 samples/s  4 min left  2 workers");
 }
 
+TEST_CASE("metrics of training stand behind the loss, and go before it where not all fit") {
+  json status = Status();
+  status["train"] = {{"accuracy", 0.90123}, {"auc", nullptr}, {"loss", 0.4}};
+  CHECK(ProgressLine(status, "", true, 0) ==
+        "epoch 3/60   31 %  loss now 0.3512  accuracy 0.9012  142,804 samples/s  4 min left  "
+        "2 workers");
+  CHECK(ProgressLine(status, "", true, 60) ==
+        "epoch 3/60  loss now 0.3512  accuracy 0.9012  4 min left");
+  CHECK(ProgressLine(status, "", true, 48) == "epoch 3/60  loss now 0.3512  accuracy 0.9012");
+  CHECK(ProgressLine(status, "", true, 36) == "epoch 3/60  loss now 0.3512");
+}
+
 TEST_CASE("a line of progress fits its terminal, and a wider one shows no less") {
   const std::string notes[] = {"", "waiting: missing ps:1 (ended 4 s ago)", std::string(300, 'w')};
   for (const std::string& note : notes) {

@@ -54,6 +54,7 @@ TEST_CASE("status, summary and the manifest have the epochs that are done, with 
   const uint64_t session = harness.Join("worker:0");
   TrainSplit(harness, session, 4);
   CHECK(StatusOf(harness).at("history").empty());
+  CHECK(StatusOf(harness).at("train").at("loss") == 4);  // of the epoch under way
   TrainSplit(harness, session, 2);
   const json first = StatusOf(harness).at("history");
   REQUIRE(first.size() == 1);
@@ -61,6 +62,7 @@ TEST_CASE("status, summary and the manifest have the epochs that are done, with 
   CHECK(first[0].at("batches") == 4);
   CHECK(first[0].at("examples") == 40);
   CHECK(first[0].at("train").at("loss") == 3);
+  CHECK_FALSE(StatusOf(harness).contains("train"));  // nothing of the second epoch is known
   for (const double loss : {1, 1}) TrainSplit(harness, session, loss);
   harness.Run(1000);
   const json summary = JsonOf(harness.summary);

@@ -56,6 +56,9 @@ TEST_CASE("an epoch has the mean loss of its examples, its metrics, its time and
   REQUIRE(TakeIn(history, WithAccuracy(TellOf(0, 1, 0, {1}), 9, 10)).ok());
   REQUIRE(TakeIn(history, WithAccuracy(TellOf(0, 1, 1, {3}), 5, 5)).ok());
   CHECK(history.Epochs(0, kNames).empty());  // the ledgers do not show the epoch's end yet
+  const std::map<std::string, double> so_far = history.TrainSoFar(kNames);
+  CHECK(so_far.at("loss") == (40 + 20 + 10 + 15) / 35.0);
+  CHECK(so_far.at("accuracy") == 26 / 35.0);
   history.Close(0, Closing(), kNames, 4500);
   const json entry = history.Epochs(0, kNames).at(0);
   CHECK(entry.at("epoch") == 1);
@@ -69,6 +72,20 @@ TEST_CASE("an epoch has the mean loss of its examples, its metrics, its time and
   CHECK(entry.at("train").at("accuracy") == 26 / 35.0);
   CHECK_FALSE(entry.contains("untold"));
   CHECK_FALSE(entry.contains("bad_records"));
+}
+
+TEST_CASE("the figures so far are those of the epoch in training") {
+  EpochHistory history;
+  CHECK(history.TrainSoFar(kNames).empty());
+  history.Run(0, 0);
+  CHECK(history.TrainSoFar(kNames).empty());  // no batch was reported
+  REQUIRE(TakeIn(history, WithAccuracy(TellOf(0, 0, 0, {2}), 6, 10)).ok());
+  CHECK(history.TrainSoFar(kNames).at("loss") == 2);
+  history.Run(1, 1000);
+  REQUIRE(TakeIn(history, TellOf(1, 0, 0, {5})).ok());
+  CHECK(history.TrainSoFar(kNames) == std::map<std::string, double>{{"loss", 5}});
+  history.Stop(2000);
+  CHECK(history.TrainSoFar(kNames).empty());
 }
 
 TEST_CASE("a batch counts once, when somebody first tells of it") {

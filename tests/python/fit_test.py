@@ -141,13 +141,14 @@ class Shown(unittest.TestCase):
         with mock.patch.dict(sys.modules, {"tqdm": None, "tqdm.auto": None}), \
                 contextlib.redirect_stdout(io.StringIO()) as out:
             line = _fit_run._Line(2, verbose)
-            line.show({"batches": 10, "batches_done": 4, "epoch": 1, "epochs": 2, "loss": 0.75})
+            line.show({"batches": 10, "batches_done": 4, "epoch": 1, "epochs": 2, "loss": 0.75,
+                       "train": {"auc": 0.125, "loss": 0.8}})
             line.epoch(1, {"loss": 0.5, "auc": 0.25}, {"loss": 0.625})
             line.close(done=True)
         return out.getvalue()
 
     def test_without_tqdm_each_epoch_is_a_line_with_its_metrics(self):
-        progress = "epoch 1/2  loss now 0.7500  40 %"
+        progress = "epoch 1/2  loss now 0.7500  auc 0.1250  40 %"
         epoch = "epoch 1/2  loss 0.5000  auc 0.2500  val_loss 0.6250\n"
         # The line of progress is taken away before the other is written.
         self.assertEqual(self.shown(1), f"\r{progress}\r{' ' * len(progress)}\r{epoch}")
