@@ -15,6 +15,7 @@
 #include "net/grpc/daemon_process.h"
 #include "ps_client.h"
 #include "storage/checkpoint.h"
+#include "temp_dir.h"
 
 namespace paracord::bench {
 namespace {

@@ -29,6 +29,7 @@
 #include "processes.h"
 #include "program/gradient_program.h"
 #include "store/initializer.h"
+#include "temp_dir.h"
 #include "tensor/device.h"
 
 namespace paracord::bench {

@@ -1,6 +1,6 @@
 // Measures reads and updates of rows without network: of a growing table by 64-bit ids, and of a
-// partition of a fixed table.
-//   bench_rows [--keys N] [--dim N] [--rounds N]
+// partition of a fixed table; and restores of both from checkpoints.
+//   bench_rows [--keys N] [--dim N] [--rounds N] [--dir DIR]
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -15,6 +15,7 @@
 #include "common/parallel.h"
 #include "config/flags.h"
 #include "measure.h"
+#include "restore_rows.h"
 #include "store/table_partition.h"
 
 namespace paracord::bench {
@@ -25,6 +26,7 @@ constexpr size_t kCallsOfRun = 64;
 constexpr size_t kPushed = 30000;  // rows in a push during an image
 constexpr double kBesideSeconds = 3;
 constexpr uint32_t kSplitBatches = 1u << 30;
+constexpr int kRestoresMax = 3;
 
 Optimizer Adagrad() { return ParseOptimizer({"adagrad", nlohmann::json::object()}).value(); }
 
@@ -294,15 +296,20 @@ int Main(int argc, char** argv) {
   int64_t keys = 10000000;
   int64_t dim = 32;
   int64_t rounds = 9;
-  Flags flags("bench_rows", "Reads and updates rows without network.");
+  std::string where;
+  Flags flags("bench_rows", "Reads, updates and restores rows without network.");
   flags.Integer("keys", "N", "rows of the tables", 10000, 1000000000, &keys);
   flags.Integer("dim", "N", "elements of a row", 1, 4096, &dim);
   flags.Integer("rounds", "N", "repetitions", 1, 1000, &rounds);
+  flags.String("dir", "DIR", "for checkpoints of half the rows; default: the temporary directory",
+               &where);
   if (const std::optional<int> code = ParseBench(flags, argc, argv)) return *code;
   PrintMachine();
   SetParallelThreads(static_cast<int>(std::min(2u, std::thread::hardware_concurrency())));
   Growing(static_cast<uint64_t>(keys), static_cast<uint64_t>(dim), static_cast<int>(rounds));
   Fixed(static_cast<uint64_t>(keys), static_cast<uint64_t>(dim), static_cast<int>(rounds));
+  MeasureRestores(static_cast<uint64_t>(keys) / 2, static_cast<uint64_t>(dim),
+                  std::min(static_cast<int>(rounds), kRestoresMax), where);
   return 0;
 }
 

@@ -20,6 +20,7 @@
 #include "nlohmann/json.hpp"
 #include "proto/protocol.h"
 #include "ps_client.h"
+#include "temp_dir.h"
 
 namespace paracord::bench {
 namespace {

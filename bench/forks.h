@@ -14,6 +14,7 @@
 #include "common/rpc.h"
 #include "processes.h"
 #include "ps_client.h"
+#include "temp_dir.h"
 
 namespace paracord::bench {
 

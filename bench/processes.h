@@ -1,5 +1,4 @@
-// Real daemons as children of a benchmark, which die with the benchmark, and temporary directories.
-// Main thread only.
+// Real daemons as children of a benchmark, which die with the benchmark. Main thread only.
 #pragma once
 
 #include <sys/types.h>
@@ -37,20 +36,5 @@ struct Memory {
   double shared = 0;  // memory files: parameters and gradients that processes map
 };
 Memory MemoryOf(pid_t pid);
-
-// A new directory in `below` ("": the temporary directory), removed with its contents.
-class TempDir {
- public:
-  explicit TempDir(const std::string& below = "");
-  ~TempDir();
-  TempDir(const TempDir&) = delete;
-  TempDir& operator=(const TempDir&) = delete;
-  const std::string& path() const { return path_; }
-  // Returns the path.
-  std::string Write(const std::string& name, const std::string& contents) const;
-
- private:
-  std::string path_;
-};
 
 }  // namespace paracord::bench

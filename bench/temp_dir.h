@@ -1,0 +1,23 @@
+// A temporary directory of a benchmark.
+#pragma once
+
+#include <string>
+
+namespace paracord::bench {
+
+// A new directory in `below` ("": the temporary directory), removed with its contents.
+class TempDir {
+ public:
+  explicit TempDir(const std::string& below = "");
+  ~TempDir();
+  TempDir(const TempDir&) = delete;
+  TempDir& operator=(const TempDir&) = delete;
+  const std::string& path() const { return path_; }
+  // Returns the path.
+  std::string Write(const std::string& name, const std::string& contents) const;
+
+ private:
+  std::string path_;
+};
+
+}  // namespace paracord::bench
