@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/json_text.h"
 #include "common/mix.h"
+#include "e2e/bits_job.h"
 #include "e2e/cluster.h"
 #include "e2e/counting_job.h"
 #include "e2e/process.h"
@@ -224,6 +225,75 @@ std::vector<std::string> NewestChain(const std::string& dir) {
     name = manifest->base;
   }
   return chain;
+}
+
+uint64_t Occurs(const std::string& what, const std::string& text) {
+  uint64_t count = 0;
+  for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++count;
+  return count;
+}
+
+// What a job has made of a table with room for few rows.
+struct FullTable {
+  json counts;      // rows that were admitted, evicted and so on
+  std::string all;  // the tensors that `export` writes
+  std::string bits;
+};
+
+// Trains with one worker. `drains`: how often all processes end in between, after a checkpoint for
+// SIGTERM, and others take their place.
+FullTable TrainFullTable(uint32_t full_every, uint64_t drains) {
+  constexpr uint64_t kEpochs = 60;
+  BitsCase of = GrowingTable();
+  of.job["consistency"] = "async";
+  of.job["round_batches"] = nullptr;
+  of.job["epochs"] = kEpochs;
+  of.job["tables"]["user"] = {
+      {"kind", "growing"}, {"update", "lazy"}, {"shards", 5}, {"rows_max", 60}};
+  of.job["checkpoint"] = {{"every_seconds", 0.1}, {"keep", 2}, {"full_every", full_every}};
+  Cluster cluster({.ps = 2, .workers = 1, .batch_ms = 3, .job = of.job});
+  WriteBitsData(cluster.root(), of);
+  cluster.StartAll();
+  for (uint64_t drain = 1; drain <= drains; ++drain) {
+    REQUIRE(cluster.WaitForBatches(drain * kEpochs * kBitsBatches / (drains + 1), 60000));
+    cluster.at("coordinator").Signal(SIGTERM);
+    REQUIRE(cluster.at("coordinator").Wait(60000) == 143);
+    cluster.KillAll();
+    if (full_every > 1) CHECK(NewestChain(cluster.dir()).size() > 1);
+    cluster.StartAll();
+  }
+  REQUIRE(cluster.Finish(120000) == 0);
+  CHECK(Occurs("going on from checkpoint", cluster.Log("coordinator")) == drains);
+  FullTable made;
+  made.counts = cluster.Summary().at("tables").at("user/embeddings");
+  for (const char* of_lives : {"pulled_rows", "pushed_rows", "pulled_rows_per_second",
+                               "pushed_rows_per_second", "bytes", "hot_ids"}) {
+    made.counts.erase(of_lives);
+  }
+  RunCommand(cluster.root(), "export --dir dir --out values.safetensors");
+  const std::string path = cluster.root() + "/values.safetensors";
+  AllFiles files;
+  const auto file = SafetensorsFile::Open(files, path);
+  INFO(file.status());
+  REQUIRE(file.ok());
+  made.all = ReadText(path).substr((*file)->header().data_begin);
+  made.bits = BitsOf(cluster.dir());
+  return made;
+}
+
+TEST_CASE("a table without room has the same admissions, rows and bits if its job was drained") {
+  const FullTable whole = TrainFullTable(/*full_every=*/1, /*drains=*/0);
+  INFO(TextOf(whole.counts, 2));
+  CHECK(whole.counts.at("rows") == 60);
+  CHECK(whole.counts.at("evicted") > 5000);
+  for (const uint32_t full_every : {1u, 1000u}) {
+    CAPTURE(full_every);
+    const FullTable drained = TrainFullTable(full_every, /*drains=*/2);
+    CHECK(drained.counts == whole.counts);
+    const bool same = drained.all == whole.all;  // a failure must not print the values
+    CHECK(same);
+    CHECK(drained.bits == whole.bits);
+  }
 }
 
 TEST_CASE("rows of a growing table go on with their second ps when the first is killed for good") {
