@@ -77,7 +77,7 @@ def programs_of(path, rooms):
     if path.startswith("tests/"):
         return [path.split("/")[1]] if path.count("/") > 1 else []
     if path.endswith(".md"):
-        return []
+        return ["python"] if re.match(r"README\.md$|docs/", path) else []
     inside = [room for room in rooms if path.startswith(room + "/")]
     if not inside:
         return []
