@@ -1,10 +1,11 @@
 #include "tests/cuda_host/host_math.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstdlib>
 #include <cstring>
-#include <limits>
+#include <span>
+#include <utility>
+#include <vector>
 
 #include "common/half_float.h"
 #include "tensor/cpu/cpu_ops.h"
@@ -13,17 +14,29 @@
 namespace paracord::cuda {
 namespace {
 
-float Element(const GemmCall& call, bool has_tf32, const void* from, int64_t at) {
-  if (call.operands == Operands::kBfloat16) {
-    return std::bit_cast<float>(uint32_t{static_cast<const uint16_t*>(from)[at]} << 16);
+std::vector<float> Widened(Operands operands, const void* from, int64_t n) {
+  std::vector<float> all(static_cast<size_t>(n));
+  const std::span bits(static_cast<const uint16_t*>(from), all.size());
+  if (operands == Operands::kFloat16) {
+    F16ToFloats(bits, all);
+  } else if (operands == Operands::kBfloat16) {
+    Bf16ToFloats(bits, all);
+  } else {
+    std::memcpy(all.data(), from, all.size() * sizeof(float));
   }
-  if (call.operands == Operands::kFloat16) {
-    float x = 0;
-    F16ToFloats({static_cast<const uint16_t*>(from) + at, 1}, {&x, 1});
-    return x;
+  return all;
+}
+
+// The numbers that the units of a product compute with, in the operand's own layout: (rows,
+// columns), one column after the other, or (columns, rows) if it is transposed.
+std::vector<float> ReadOperand(const GemmCall& call, bool has_tf32, const void* from,
+                               bool transpose, int64_t rows, int64_t columns, int64_t ld) {
+  if (transpose) std::swap(rows, columns);
+  std::vector<float> all = Widened(call.operands, from, (columns - 1) * ld + rows);
+  if (has_tf32 && call.operands == Operands::kTf32) {
+    for (float& x : all) x = formulas::WithoutBits<13>(x);
   }
-  const float x = static_cast<const float*>(from)[at];
-  return has_tf32 && call.operands == Operands::kTf32 ? formulas::WithoutBits<13>(x) : x;
+  return all;
 }
 
 }  // namespace
@@ -56,17 +69,19 @@ absl::Status CheckConv(const ConvCall& call) {
 
 void HostGemm(const GemmCall& call, bool has_tf32, const void* a, const void* b, float* c) {
   const float alpha = call.factors == nullptr ? 1 : call.factors[0];
+  const std::vector<float> left =
+      ReadOperand(call, has_tf32, a, call.transpose_a, call.m, call.k, call.lda);
+  const std::vector<float> right =
+      ReadOperand(call, has_tf32, b, call.transpose_b, call.k, call.n, call.ldb);
   for (int64_t j = 0; j < call.n; ++j) {
     float* column = c + j * call.ldc;
     std::fill(column, column + call.m, 0.f);
     for (int64_t p = 0; p < call.k; ++p) {
       const float factor =
-          Element(call, has_tf32, b, call.transpose_b ? j + p * call.ldb : p + j * call.ldb);
-      const int64_t from = call.transpose_a ? p : p * call.lda;
+          right[static_cast<size_t>(call.transpose_b ? j + p * call.ldb : p + j * call.ldb)];
+      const float* const from = left.data() + (call.transpose_a ? p : p * call.lda);
       const int64_t step = call.transpose_a ? call.lda : 1;
-      for (int64_t i = 0; i < call.m; ++i) {
-        column[i] += Element(call, has_tf32, a, from + i * step) * factor;
-      }
+      for (int64_t i = 0; i < call.m; ++i) column[i] += from[i * step] * factor;
     }
     for (int64_t i = 0; i < call.m; ++i) {
       const float sum = column[i] * alpha + (call.bias == nullptr ? 0 : call.bias[i]);
@@ -91,16 +106,7 @@ HostConvMath::HostConvMath(const ConvCall& call, bool finishes)
 }
 
 HostConvMath::Floats HostConvMath::Read(const void* tensor, int64_t n) const {
-  Floats all(static_cast<size_t>(n));
-  const std::span bits(static_cast<const uint16_t*>(tensor), all.size());
-  if (operands_ == Operands::kFloat16) {
-    F16ToFloats(bits, all);
-  } else if (operands_ == Operands::kBfloat16) {
-    Bf16ToFloats(bits, all);
-  } else {
-    std::memcpy(all.data(), tensor, all.size() * sizeof(float));
-  }
-  return all;
+  return Widened(operands_, tensor, n);
 }
 
 void HostConvMath::Write(const Floats& from, void* tensor) const {

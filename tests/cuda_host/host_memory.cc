@@ -31,10 +31,16 @@ void FillNever(char* at, size_t bytes) {
   }
 }
 
+template <class Word>
+Word LoadWord(const char* at) {
+  Word word;
+  std::memcpy(&word, at, sizeof(word));
+  return word;
+}
+
 bool IsNever(const char* at, size_t bytes = sizeof(kNever)) {
-  uint32_t word = kNever;
-  std::memcpy(&word, at, std::min(bytes, sizeof(word)));
-  return bytes >= sizeof(kNeverHalf) && word == kNever;
+  if (bytes >= sizeof(kNever)) return LoadWord<uint32_t>(at) == kNever;
+  return bytes >= sizeof(kNeverHalf) && LoadWord<uint16_t>(at) == kNeverHalf;
 }
 
 }  // namespace
@@ -132,28 +138,31 @@ bool HostMemory::Allows(const void* at, size_t bytes, bool written, const char* 
   if (bytes == 0) return true;
   const auto* from = static_cast<const char*>(at);
   const Allocation* allocation = Find(from);
-  if (allocation == nullptr) {
-    Note(absl::StrCat(who, ": memory that is not the device's"));
-    return false;
-  }
-  if (!allocation->lives) {
-    Note(absl::StrCat(who, ": memory that was freed"));
-    return false;
-  }
-  if (from + bytes > allocation->begin + allocation->bytes) {
-    Note(absl::StrCat(who, ": beyond the end of ", allocation->bytes, " bytes"));
-    return false;
-  }
+  if (allocation == nullptr) return Refuse(who, "memory that is not the device's");
+  if (!allocation->lives) return Refuse(who, "memory that was freed");
+  if (from + bytes > allocation->begin + allocation->bytes) return RefuseBeyond(who, *allocation);
   if (!written) return true;
   // Only the first word of a structure is checked, because it may have padding.
   const size_t checked = bytes > 8 && bytes % 4 == 0 && bytes < 128 ? 4 : bytes;
   for (size_t i = 0; i < checked; i += 4) {
-    if (!IsNever(from + i, checked - i)) continue;
-    Note(absl::StrCat(who, ": never written, ", from + i - allocation->begin, " bytes into ",
-                      allocation->bytes));
-    return false;
+    if (IsNever(from + i, checked - i)) return RefuseNever(who, *allocation, from + i);
   }
   return true;
+}
+
+bool HostMemory::Refuse(const char* who, const char* why) {
+  Note(absl::StrCat(who, ": ", why));
+  return false;
+}
+
+bool HostMemory::RefuseBeyond(const char* who, const Allocation& allocation) {
+  return Refuse(who, absl::StrCat("beyond the end of ", allocation.bytes, " bytes").c_str());
+}
+
+bool HostMemory::RefuseNever(const char* who, const Allocation& allocation, const char* at) {
+  return Refuse(
+      who, absl::StrCat("never written, ", at - allocation.begin, " bytes into ", allocation.bytes)
+               .c_str());
 }
 
 void HostMemory::Show(bool to_host_code) {

@@ -45,6 +45,11 @@ class HostMemory {
   const Allocation* Find(const char* at);
   const Allocation* FindIn(const std::map<const char*, Allocation>& map, const char* at) const;
   void CheckGuards(const Allocation& allocation);
+  // Record an access that is not allowed, and return false. Allows runs for every access of a
+  // kernel: with the texts inside, ASan would set up a frame for them each time.
+  [[gnu::noinline]] bool Refuse(const char* who, const char* why);
+  [[gnu::noinline]] bool RefuseBeyond(const char* who, const Allocation& allocation);
+  [[gnu::noinline]] bool RefuseNever(const char* who, const Allocation& allocation, const char* at);
 
   std::map<const char*, Allocation> allocations_;  // keyed by begin; freed ones stay
   std::map<const char*, Allocation> parts_;  // parts of allocations, until later parts replace them

@@ -190,8 +190,9 @@ absl::StatusOr<void*> HostRuntime::AllocateHost(size_t bytes) {
   RETURN_IF_ERROR(Call("cudaHostAlloc"));
   RETURN_IF_ERROR(streams_.Forbidden("cudaHostAlloc"));
   if (!options_.page_locks) return absl::ResourceExhaustedError("cudaHostAlloc: no memory");
-  auto memory = std::make_unique<char[]>(bytes);
+  auto memory = std::make_unique_for_overwrite<char[]>(bytes);
   char* const at = memory.get();
+  std::memset(at, 0, bytes);
   page_locked_[at] = bytes;
   host_memory_[at] = std::move(memory);
   return at;
