@@ -46,6 +46,10 @@ struct DataSpec {
   // If true, the records are read for prediction: labels and weights are left out, and the files
   // may lack labels and weights. Set by the process, not by the job.
   bool inputs_alone = false;
+  // What readers hold beside their files. Set by the process, not by the job: a process that reads
+  // the records in their order needs less for the same speed.
+  uint64_t index_entries_max = uint64_t{16} << 20;  // noted offsets of records, 8 bytes each
+  uint64_t held_bytes_max = uint64_t{1} << 30;      // an array; a larger one is read where it lies
 };
 
 // A name in Keras' snake_case ("adam", "sparse_categorical_crossentropy") with Keras' own options.

@@ -229,10 +229,11 @@ absl::StatusOr<uint32_t> Array::TakeElements(OneFile& one, uint64_t elements,
 // Decides whether to hold the following elements in memory, and reserves the memory.
 absl::StatusOr<bool> Array::IsHeld(const ArrayHeader& header, uint64_t elements,
                                    const ByteStream& stream) const {
-  const bool large = !stream.packed() && elements > held_max_ / SizeFor(header);
+  const uint64_t held_max = header.fortran_order ? kHeldBytesMax : held_max_;
+  const bool large = !stream.packed() && elements > held_max / SizeFor(header);
   if (large && header.fortran_order) {
     return absl::InvalidArgumentError(
-        absl::StrCat(stream.path(), ": is beyond ", held_max_,
+        absl::StrCat(stream.path(), ": is beyond ", held_max,
                      " bytes and in Fortran order, which has to be held; save it in C order"));
   }
   if (large || memory_ == nullptr) return !large;
@@ -272,7 +273,7 @@ absl::Status Array::Append(const ArrayHeader& header, ByteStream& stream) {
   if (!in_memory) one.file_offset = stream.file_position();
   // All memory is reserved at once: what a growing vector gives back stays with the process.
   // Nothing is reserved for a header that promises more than the file can hold.
-  if (one.file_offset == 0 && elements <= std::min(held_max_, stream.left_max()) / size) {
+  if (one.file_offset == 0 && elements <= std::min(kHeldBytesMax, stream.left_max()) / size) {
     const auto count = static_cast<size_t>(elements);
     if (strings) {
       one.texts.reserve(count);
@@ -324,9 +325,8 @@ absl::StatusOr<HeaderCount> CountRecords(Files& files, const std::vector<std::st
 }
 
 absl::StatusOr<Array> ReadArray(Files& files, const std::vector<std::string>& patterns,
-                                ReadArrayHeader read_header,
-                                const std::shared_ptr<MemoryShare>& memory) {
-  Array array(kHeldBytesMax, memory);
+                                ReadArrayHeader read_header, const DataSpec& spec) {
+  Array array(spec.held_bytes_max, spec.memory);
   ASSIGN_OR_RETURN(const std::vector<std::string> paths, ExpandPaths(files, patterns));
   for (const std::string& path : paths) {
     ASSIGN_OR_RETURN(const std::unique_ptr<ByteStream> stream, ByteStream::Open(files, path));

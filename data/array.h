@@ -45,7 +45,8 @@ constexpr uint64_t kHeldBytesMax = uint64_t{1} << 30;
 class Array {
  public:
   // A file stays on disk if its elements take more than `held_max` bytes, or more than `memory` has
-  // left. A packed file must be held: Append fails if `memory` has too little left.
+  // left. A packed file must be held: Append fails if `memory` has too little left. So must one in
+  // Fortran order, of kHeldBytesMax at most.
   explicit Array(uint64_t held_max = kHeldBytesMax, std::shared_ptr<MemoryShare> memory = nullptr)
       : held_max_(held_max), memory_(std::move(memory)) {}
 
@@ -122,10 +123,9 @@ class HeaderCount {
 // Counts the records of all files matching `patterns` (globs).
 absl::StatusOr<HeaderCount> CountRecords(Files& files, const std::vector<std::string>& patterns,
                                          ReadArrayHeader read_header);
-// Reads the files in order as a single array. `memory` may be null.
+// Reads the files in order as a single array, with the bounds on memory of `spec`.
 absl::StatusOr<Array> ReadArray(Files& files, const std::vector<std::string>& patterns,
-                                ReadArrayHeader read_header,
-                                const std::shared_ptr<MemoryShare>& memory);
+                                ReadArrayHeader read_header, const DataSpec& spec);
 
 absl::StatusOr<ArrayHeader> ReadIdxHeader(ByteStream& stream);
 absl::StatusOr<ArrayHeader> ReadNpyHeader(ByteStream& stream);

@@ -234,9 +234,7 @@ absl::StatusOr<std::unique_ptr<DataSource>> OpenFiles(Files& files, const DataSp
   RETURN_IF_ERROR(problems.ToStatus());
   ArrayReader reader;
   reader.count = [&](const auto& paths) { return CountRecords(files, paths, read_header); };
-  reader.read = [&](const auto& paths) {
-    return ReadArray(files, paths, read_header, spec.memory);
-  };
+  reader.read = [&](const auto& paths) { return ReadArray(files, paths, read_header, spec); };
   return Open(spec.format, /*of=*/"", options, reader);
 }
 
@@ -291,7 +289,7 @@ absl::StatusOr<std::unique_ptr<DataSource>> OpenNpz(Files& files, const DataSpec
     return count;
   };
   reader.read = [&](const std::vector<std::string>& keys) -> absl::StatusOr<Array> {
-    Array array(kHeldBytesMax, spec.memory);
+    Array array(spec.held_bytes_max, spec.memory);
     RETURN_IF_ERROR(each(keys, [&](ByteStream& stream) -> absl::Status {
       ASSIGN_OR_RETURN(const ArrayHeader header, ReadNpyHeader(stream));
       return array.Append(header, stream);

@@ -15,6 +15,8 @@ namespace {
 
 constexpr size_t kIndexScanBytes = 256 << 10;
 constexpr size_t kSeekBytesMin = 256, kSeekBytesMax = 64 << 10;
+// Beyond, a file's first offset is the only one that it needs.
+constexpr uint64_t kEveryMax = uint64_t{1} << 48;
 
 void KeepEverySecond(std::vector<uint64_t>& offsets) {
   for (size_t i = 0; 2 * i < offsets.size(); ++i) offsets[i] = offsets[2 * i];
@@ -75,6 +77,7 @@ std::optional<RecordPlacesOfAll> DecodePlaces(std::string_view bytes, uint64_t e
 }
 
 void RecordIndex::Recall(Files& files, const DataSpec& spec, std::span<const std::string> paths) {
+  entries_max_ = spec.index_entries_max;
   kept_ =
       KeptBytes::Of(files, spec.keep, "records",
                     absl::StrCat(spec.format, " ", TextOf(spec.options), " ", entries_max_), paths);
@@ -99,14 +102,18 @@ absl::Status RecordIndex::Keep() {
 
 void RecordIndex::Note(RecordPlaces& places, uint64_t row, uint64_t offset) {
   if (row % places_.every != 0) return;
-  places.offsets.push_back(offset);
-  if (++entries_ <= entries_max_) return;
-  entries_ = 0;
-  for (RecordPlaces& each : places_.files) {
-    KeepEverySecond(each.offsets);
-    entries_ += each.offsets.size();
+  if (entries_ >= entries_max_ && places_.every < kEveryMax) {
+    entries_ = 0;
+    for (RecordPlaces& each : places_.files) {
+      KeepEverySecond(each.offsets);
+      if (&each != &places) each.offsets.shrink_to_fit();
+      entries_ += each.offsets.size();
+    }
+    places_.every *= 2;
+    if (row % places_.every != 0) return;
   }
-  places_.every *= 2;
+  places.offsets.push_back(offset);
+  ++entries_;
 }
 
 absl::Status RecordIndex::Walk(const ReadFile& file, const std::string& path,
@@ -151,17 +158,41 @@ size_t RecordIndex::FileOf(uint64_t record) const {
   return static_cast<size_t>(after - by_file_.begin()) - 1;
 }
 
+size_t RecordIndex::Advance(uint64_t record, Found& from) const {
+  const MutexLock lock(mu_);
+  size_t best = found_.size();
+  for (size_t i = 0; i < found_.size(); ++i) {
+    if (found_[i].record <= from.record || found_[i].record > record) continue;
+    from = found_[i];
+    best = i;
+  }
+  if (best < found_.size()) return best;
+  oldest_ = (oldest_ + 1) % found_.size();
+  return oldest_;
+}
+
+void RecordIndex::Remember(size_t at, const Found& found) const {
+  const MutexLock lock(mu_);
+  found_[at] = found;
+}
+
 absl::StatusOr<FileCursor> RecordIndex::Seek(uint64_t record, const RecordCutter& cutter) const {
   const size_t at = FileOf(record);
   const OneFile& one = by_file_[at];
-  const std::vector<uint64_t>& offsets = places_.files[at].offsets;
+  const RecordPlaces& places = places_.files[at];
   const uint64_t row = record - one.first_record;
   const size_t entry = row / places_.every;
-  const uint64_t begin = offsets[entry];
-  const uint64_t next = entry + 1 < offsets.size() ? offsets[entry + 1] : one.file->size();
-  const size_t chunk = std::clamp<uint64_t>(next - begin, kSeekBytesMin, kSeekBytesMax);
-  FileCursor cursor(*one.file, begin, one.file->size(), chunk);
-  for (uint64_t skipped = entry * places_.every; skipped < row; ++skipped) {
+  const bool last = entry + 1 == places.offsets.size();
+  const uint64_t noted = entry * places_.every;
+  const uint64_t rows = last ? places.rows - noted : places_.every;  // up to the next noted one
+  const uint64_t end = last ? one.file->size() : places.offsets[entry + 1];
+  const uint64_t each = (end - places.offsets[entry]) / rows;
+  Found from = {one.first_record + noted, places.offsets[entry]};
+  const size_t kept = places_.every > 1 ? Advance(record, from) : 0;
+  const uint64_t wanted = (record - from.record + 1) * each;
+  FileCursor cursor(*one.file, from.offset, one.file->size(),
+                    std::clamp<uint64_t>(wanted, kSeekBytesMin, kSeekBytesMax));
+  for (; from.record < record; ++from.record) {
     const absl::StatusOr<bool> more = cutter.Skip(cursor);
     if (!more.ok()) return At(Where(record), more.status());
     if (!*more) {
@@ -169,6 +200,7 @@ absl::StatusOr<FileCursor> RecordIndex::Seek(uint64_t record, const RecordCutter
           absl::StrCat(Where(record), ": the file has changed and has no such row any more"));
     }
   }
+  if (places_.every > 1) Remember(kept, {record, cursor.position()});
   return cursor;
 }
 

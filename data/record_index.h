@@ -1,11 +1,14 @@
 // An index of record offsets for formats without one (csv, tfrecord, text). Built in a single pass
-// when a source opens, with at most 128 MiB: if more records exist than fit, notes only every
-// second, fourth, ... record, and a seek walks from the nearest noted record before. The pass also
-// checks the files and computes the fingerprint on which all workers must agree. The index is kept
-// for the next start (kept_bytes.h) and reused if the files' sizes match; records are checked again
-// when read. Filled by one thread, constant afterwards.
+// when a source opens, with at most index_entries_max offsets (128 MiB): if more records exist than
+// fit, notes only every second, fourth, ... record, and a seek walks from the nearest noted record
+// before, or from where an earlier seek ended: a reader that goes through the records in their
+// order walks over one record at a time. The pass also checks the files and computes the
+// fingerprint on which all workers must agree. The index is kept for the next start (kept_bytes.h)
+// and reused if the files' sizes match; records are checked again when read. Filled by one thread;
+// seeks by any thread.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -16,6 +19,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/mutex.h"
 #include "data/data_file.h"
 #include "data/kept_bytes.h"
 
@@ -49,9 +53,11 @@ std::optional<RecordPlacesOfAll> DecodePlaces(std::string_view bytes, uint64_t e
 
 class RecordIndex {
  public:
-  explicit RecordIndex(uint64_t entries_max = uint64_t{16} << 20) : entries_max_(entries_max) {}
+  explicit RecordIndex(uint64_t entries_max = DataSpec().index_entries_max)
+      : entries_max_(entries_max) {}
 
-  // Called before the first Add(): loads the index kept for these files, if unchanged.
+  // Called before the first Add(): takes the bound of the spec, and loads the index kept for these
+  // files, if unchanged.
   void Recall(Files& files, const DataSpec& spec, std::span<const std::string> paths);
   // Called after the last Add(): saves an index not loaded. DATA_LOSS if the files have changed
   // since Recall().
@@ -79,7 +85,17 @@ class RecordIndex {
   void Note(RecordPlaces& places, uint64_t row, uint64_t offset);
   size_t FileOf(uint64_t record) const;
 
-  const uint64_t entries_max_;
+  // The offset of a record in its file.
+  struct Found {
+    uint64_t record = 0;
+    uint64_t offset = 0;
+  };
+  // Moves `from`, a noted record, to the last record up to `record` that an earlier seek found.
+  // Returns where Remember keeps what is found now.
+  size_t Advance(uint64_t record, Found& from) const;
+  void Remember(size_t at, const Found& found) const;
+
+  uint64_t entries_max_;
   std::optional<KeptBytes> kept_;
   RecordPlacesOfAll recalled_;
   bool walked_ = false;
@@ -88,6 +104,11 @@ class RecordIndex {
   uint64_t records_ = 0;
   uint64_t fingerprint_ = 0;
   std::vector<OneFile> by_file_;  // parallel to places_.files
+
+  // For a few readers, each of which reads records in their order.
+  mutable Mutex mu_;
+  mutable std::array<Found, 4> found_ ABSL_GUARDED_BY(mu_);
+  mutable size_t oldest_ ABSL_GUARDED_BY(mu_) = 0;
 };
 
 // Returns `status` with its message prefixed by `where`.

@@ -18,6 +18,10 @@ namespace {
 // How many batches are prepared before they are needed; with tables, the trainer peeks at these.
 constexpr size_t kPrepared = 2, kPreparedWithTables = kUpcomingMax;
 
+// What readers hold of files whose records are read in their order: 8 MiB of offsets, and arrays of
+// which a batch takes a large part.
+constexpr uint64_t kInOrderEntries = uint64_t{1} << 20, kInOrderHeldBytes = uint64_t{16} << 20;
+
 std::string ColumnText(const Column& column) {
   const Shape shape(column.shape.begin(), column.shape.end());
   return absl::StrCat(column.text ? "strings" : "numbers", " of shape ", ShapeName(shape));
@@ -133,6 +137,8 @@ absl::StatusOr<Workload> OpenSource(Files& files, const Job& job, DataSpec data,
 Job PredictingJob(Job job, DataSpec data) {
   job.train = std::move(data);
   job.train.inputs_alone = true;
+  job.train.index_entries_max = std::min(job.train.index_entries_max, kInOrderEntries);
+  job.train.held_bytes_max = std::min(job.train.held_bytes_max, kInOrderHeldBytes);
   job.test.reset();
   job.predict.reset();
   job.loss = {};

@@ -76,7 +76,8 @@ absl::StatusOr<Workload> OpenWorkload(Files& files, Job job, const BuildProgramF
 absl::StatusOr<Workload> OpenSource(Files& files, const Job& job, DataSpec data,
                                     const BuildProgramFn& build, const KeepPlace& keep = {});
 // Returns the job whose program predicts for the records of `data`, without labels or weights: no
-// losses, no metrics, and only these records (key inputs_alone).
+// losses, no metrics, and only these records (key inputs_alone), which are read in their order with
+// memory that does not grow with their number.
 Job PredictingJob(Job job, DataSpec data);
 
 }  // namespace paracord
