@@ -50,6 +50,8 @@ struct DataSpec {
   // the records in their order needs less for the same speed.
   uint64_t index_entries_max = uint64_t{16} << 20;  // noted offsets of records, 8 bytes each
   uint64_t held_bytes_max = uint64_t{1} << 30;      // an array; a larger one is read where it lies
+  // A packed file of records, unpacked; a larger one is unpacked anew as it is read.
+  uint64_t unpacked_bytes_max = UINT64_MAX;
 };
 
 // A name in Keras' snake_case ("adam", "sparse_categorical_crossentropy") with Keras' own options.

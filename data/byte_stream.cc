@@ -24,6 +24,10 @@ constexpr uint64_t kDeflateMax = 1032;
 
 struct ByteStream::Inflater {
   explicit Inflater(int format) { ok = inflateInit2(&z, format) == Z_OK; }
+  Inflater(const Inflater& other) : member_open(other.member_open) {
+    ok = inflateCopy(&z, const_cast<z_stream*>(&other.z)) == Z_OK;
+  }
+  Inflater& operator=(const Inflater&) = delete;
   ~Inflater() { inflateEnd(&z); }
   z_stream z{};
   bool ok = false;
@@ -31,7 +35,21 @@ struct ByteStream::Inflater {
 };
 
 ByteStream::ByteStream(std::string path, std::unique_ptr<ReadFile> file, const Member& member)
-    : path_(std::move(path)), file_(std::move(file)), member_(member), file_offset_(member.begin) {}
+    : path_(std::move(path)),
+      file_(std::move(file)),
+      source_(file_.get()),
+      member_(member),
+      file_offset_(member.begin) {}
+
+ByteStream::ByteStream(const ByteStream& other, uint64_t file_offset)
+    : path_(other.path_),
+      source_(other.source_),
+      member_(other.member_),
+      file_offset_(file_offset),
+      packing_(other.packing_),
+      has_crc_(other.has_crc_),
+      crc_(other.crc_),
+      position_(other.position_) {}
 
 ByteStream::~ByteStream() = default;
 
@@ -67,6 +85,13 @@ absl::StatusOr<std::unique_ptr<ByteStream>> ByteStream::OpenMember(std::unique_p
   return stream;
 }
 
+absl::StatusOr<std::unique_ptr<ByteStream>> ByteStream::Fork() const {
+  std::unique_ptr<ByteStream> fork(new ByteStream(*this, file_position()));
+  fork->inflater_ = std::make_unique<Inflater>(*inflater_);
+  if (!fork->inflater_->ok) return absl::ResourceExhaustedError("zlib: no memory");
+  return fork;
+}
+
 uint64_t ByteStream::left_max() const {
   const uint64_t left = member_.end - std::min(member_.end, file_position());
   if (!packed()) return left;
@@ -83,7 +108,7 @@ absl::Status ByteStream::Refill() {
   chunk_.resize(static_cast<size_t>(std::min<uint64_t>(left, kStreamChunkBytes)));
   chunk_used_ = 0;
   if (chunk_.empty()) return absl::OkStatus();
-  RETURN_IF_ERROR(file_->ReadAt(file_offset_, std::span(chunk_)));
+  RETURN_IF_ERROR(source_->ReadAt(file_offset_, std::span(chunk_)));
   file_offset_ += chunk_.size();
   return absl::OkStatus();
 }

@@ -32,6 +32,10 @@ class ByteStream {
                                                                 const std::string& name,
                                                                 const Member& member);
   ~ByteStream();
+  // Returns a stream at the place of this one, which goes on by itself. It reads from the file of
+  // the stream that was opened first, which must live longer. Only for packed files.
+  // RESOURCE_EXHAUSTED: zlib has no memory.
+  absl::StatusOr<std::unique_ptr<ByteStream>> Fork() const;
 
   const std::string& path() const { return path_; }
   // The first bytes of the file; empty for packed files and archive members.
@@ -57,13 +61,15 @@ class ByteStream {
  private:
   struct Inflater;
   ByteStream(std::string path, std::unique_ptr<ReadFile> file, const Member& member);
+  ByteStream(const ByteStream& other, uint64_t file_offset);  // a fork, without an inflater
   absl::Status Refill();
   absl::StatusOr<size_t> TakeSome(std::span<char> out);
   absl::StatusOr<size_t> InflateSome(std::span<char> out);
   absl::Status Damaged(const std::string& what) const;
 
   const std::string path_;
-  std::unique_ptr<ReadFile> file_;
+  std::unique_ptr<ReadFile> file_;  // null: a fork
+  const ReadFile* const source_;
   // A plain file is a single member from its first byte to its last.
   const Member member_;
   // The file's offset after the chunk.

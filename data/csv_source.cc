@@ -289,8 +289,7 @@ class CsvSource : public RowSource {
   }
 
   absl::Status AddFile(Files& files, const std::string& path, const DataSpec& spec) {
-    ASSIGN_OR_RETURN(std::unique_ptr<ReadFile> file,
-                     OpenDataFile(files, path, {.memory = spec.memory}));
+    ASSIGN_OR_RETURN(std::unique_ptr<ReadFile> file, OpenDataFile(files, path, UnpackingOf(spec)));
     const absl::StatusOr<uint64_t> start = TextBegin(*file);
     if (!start.ok()) return At(path, start.status());
     FileCursor cursor(*file, *start, file->size(), kHeaderBytes);

@@ -9,6 +9,7 @@
 #include "common/status_macros.h"
 #include "data/byte_stream.h"
 #include "data/kept_open.h"
+#include "data/packed_file.h"
 #include "storage/crc32c.h"
 
 namespace paracord {
@@ -64,10 +65,15 @@ absl::StatusOr<std::unique_ptr<ReadFile>> OpenDataFile(Files& files, const std::
   };
   std::unique_ptr<Reserved> reserved;
   if (unpacking.memory != nullptr) reserved = std::make_unique<Reserved>(unpacking.memory);
+  std::unique_ptr<ByteStream> start;
+  if (unpacking.held_max < unpacking.bytes_max) {
+    ASSIGN_OR_RETURN(start, ByteStream::Open(files, path, unpacking.zlib));
+  }
   std::string bytes;
   size_t got = 1;
   while (got > 0) {
     const size_t size = bytes.size();
+    if (start != nullptr && size > unpacking.held_max) return PackedFile::Open(std::move(start));
     if (size > unpacking.bytes_max) return too_large(unpacking.bytes_max, "");
     // Growing needs the old and the new buffer together.
     if (bytes.capacity() < size + kStepBytes) {

@@ -1,6 +1,6 @@
 // A file of records, read at any offset. A plain file is read on demand and never held whole. A
-// packed file has no offsets: it is unpacked into memory, up to a limit named in the error. The
-// cursor is used by one thread; the file by many.
+// packed file has no offsets: it is unpacked into memory, up to a limit named in the error, or
+// unpacked anew as it is read. The cursor is used by one thread; the file by many.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "common/files.h"
 #include "common/memory_budget.h"
+#include "config/job.h"
 
 namespace paracord {
 
@@ -18,10 +19,18 @@ constexpr uint64_t kUnpackedBytesMax = uint64_t{4} << 30;
 
 struct Unpacking {
   uint64_t bytes_max = kUnpackedBytesMax;
+  // A file of more unpacked bytes is not held in memory (packed_file.h): it may have any size, and
+  // is read fast only from front to back.
+  uint64_t held_max = UINT64_MAX;
   bool zlib = false;  // the caller knows the zlib format
   // Unpacked bytes are reserved here until the file is closed; null: no further limit.
   std::shared_ptr<MemoryShare> memory = {};
 };
+
+// How the packed files of these data are opened.
+inline Unpacking UnpackingOf(const DataSpec& spec) {
+  return {.held_max = spec.unpacked_bytes_max, .memory = spec.memory};
+}
 
 // Recognises gzip by the first bytes.
 absl::StatusOr<std::unique_ptr<ReadFile>> OpenDataFile(Files& files, const std::string& path,

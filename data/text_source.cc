@@ -165,7 +165,7 @@ class TextSource : public RowSource {
     index_.Recall(files, spec, paths);
     for (const std::string& path : paths) {
       ASSIGN_OR_RETURN(std::unique_ptr<ReadFile> file,
-                       OpenDataFile(files, path, {.memory = spec.memory}));
+                       OpenDataFile(files, path, UnpackingOf(spec)));
       const absl::StatusOr<uint64_t> begin = TextBegin(*file);
       if (!begin.ok()) return At(path, begin.status());
       const uint64_t before = records();

@@ -35,13 +35,14 @@ bool IsZlib(std::string_view head) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<ReadFile>> OpenRecordFile(
-    Files& files, const std::string& path, const std::shared_ptr<MemoryShare>& memory) {
-  ASSIGN_OR_RETURN(std::unique_ptr<ReadFile> file, OpenDataFile(files, path, {.memory = memory}));
+absl::StatusOr<std::unique_ptr<ReadFile>> OpenRecordFile(Files& files, const std::string& path,
+                                                         Unpacking unpacking) {
+  ASSIGN_OR_RETURN(std::unique_ptr<ReadFile> file, OpenDataFile(files, path, unpacking));
   std::string head(std::min<uint64_t>(file->size(), kHeadBytes), '\0');
   RETURN_IF_ERROR(file->ReadAt(0, head));
   if (!IsZlib(head)) return file;
-  return OpenDataFile(files, path, {.zlib = true, .memory = memory});
+  unpacking.zlib = true;
+  return OpenDataFile(files, path, unpacking);
 }
 
 absl::StatusOr<bool> TfRecordCutter::Next(FileCursor& cursor, std::string_view& data) const {

@@ -24,10 +24,10 @@ class TfRecordCutter : public RecordCutter {
   bool forgives_ = false;
 };
 
-// Opens a file, plain or in one of TensorFlow's two compressions, recognised by the first bytes.
-// For `memory` see Unpacking.
-absl::StatusOr<std::unique_ptr<ReadFile>> OpenRecordFile(
-    Files& files, const std::string& path, const std::shared_ptr<MemoryShare>& memory);
+// Opens a file, plain or in one of TensorFlow's two compressions, recognised by the first bytes,
+// whatever `unpacking` says of zlib.
+absl::StatusOr<std::unique_ptr<ReadFile>> OpenRecordFile(Files& files, const std::string& path,
+                                                         Unpacking unpacking);
 
 // {files, features, label, weight}: an entry of the table in data_source.cc. Records are
 // tf.train.Example.

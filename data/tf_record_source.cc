@@ -45,7 +45,8 @@ class TfRecordSource : public RowSource {
     if (bad_records() > 0) cutter_.Forgive();
     index_.Recall(files, spec, paths);
     for (const std::string& path : paths) {
-      ASSIGN_OR_RETURN(std::unique_ptr<ReadFile> file, OpenRecordFile(files, path, spec.memory));
+      ASSIGN_OR_RETURN(std::unique_ptr<ReadFile> file,
+                       OpenRecordFile(files, path, UnpackingOf(spec)));
       const uint64_t before = records();
       RETURN_IF_ERROR(index_.Add(path, std::move(file), 0, cutter_));
       NoteFile(path, records() - before);

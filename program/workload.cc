@@ -139,6 +139,7 @@ Job PredictingJob(Job job, DataSpec data) {
   job.train.inputs_alone = true;
   job.train.index_entries_max = std::min(job.train.index_entries_max, kInOrderEntries);
   job.train.held_bytes_max = std::min(job.train.held_bytes_max, kInOrderHeldBytes);
+  job.train.unpacked_bytes_max = std::min(job.train.unpacked_bytes_max, kInOrderHeldBytes);
   job.test.reset();
   job.predict.reset();
   job.loss = {};

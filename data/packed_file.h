@@ -1,0 +1,67 @@
+// A packed file that is read at any offset and never held whole, for readers that go through it
+// mostly in order: what is asked for is unpacked from where an earlier read ended, or from the
+// nearest of a few states that were noted while the file was opened. Holds some 10 MiB, however
+// large the file is. Thread-safe; reads wait for each other.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/files.h"
+#include "common/mutex.h"
+#include "data/byte_stream.h"
+
+namespace paracord {
+
+// What a packed file holds. `every` is a multiple of `block`.
+struct PackedFileSizes {
+  size_t block = 256 << 10;            // bytes that are unpacked at once
+  uint64_t every = uint64_t{4} << 20;  // bytes between two states, doubled for a large file
+  size_t states_max = 64;              // of some 50 KiB each
+  size_t blocks_max = 12;              // blocks read last
+  size_t readers_max = 4;              // places from which reads go on
+};
+
+class PackedFile : public ReadFile {
+ public:
+  // Unpacks the whole file once, to learn its size and note states. `start` is at its beginning.
+  // Errors are those of the stream.
+  static absl::StatusOr<std::unique_ptr<ReadFile>> Open(std::unique_ptr<ByteStream> start,
+                                                        const PackedFileSizes& sizes = {});
+
+  uint64_t size() const override { return size_; }
+  absl::Status ReadAt(uint64_t offset, std::span<char> out) const override;
+
+ private:
+  explicit PackedFile(const PackedFileSizes& sizes) : sizes_(sizes), every_(sizes.every) {}
+  struct Block {
+    uint64_t number = 0;
+    std::string bytes;
+    uint64_t used = 0;  // when
+  };
+  struct Reader {
+    std::unique_ptr<ByteStream> stream;
+    uint64_t used = 0;  // when
+  };
+
+  absl::Status NoteStates(std::unique_ptr<ByteStream> start);
+  // The state or reader from which `offset` is reached soonest.
+  absl::StatusOr<ByteStream*> ReaderFor(uint64_t offset) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::StatusOr<const Block*> BlockOf(uint64_t number) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  const PackedFileSizes sizes_;
+  // Constant after opening.
+  std::string path_;
+  uint64_t size_ = 0;
+  uint64_t every_;
+  std::vector<std::unique_ptr<ByteStream>> states_;  // at multiples of every_
+
+  mutable Mutex mu_;
+  mutable uint64_t uses_ ABSL_GUARDED_BY(mu_) = 0;
+  mutable std::vector<Reader> readers_ ABSL_GUARDED_BY(mu_);
+  mutable std::vector<Block> blocks_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace paracord
