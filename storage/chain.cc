@@ -77,6 +77,20 @@ absl::Status CheckContinues(const StoredPartition& older, const StoredPartition&
                                           manifest.base));
 }
 
+absl::Status ChangedTwice(uint64_t id) {
+  return absl::DataLossError(absl::StrCat("the changed row of id ", id, " stands twice"));
+}
+
+absl::Status ChangedElsewhere(uint64_t id) {
+  return absl::DataLossError(absl::StrCat("the changed row of id ", id, " is none of its own"));
+}
+
+absl::Status CheckRowsAfter(const TableMetadata& table, uint64_t rows) {
+  if (rows == table.rows) return absl::OkStatus();
+  return absl::DataLossError(
+      absl::StrCat("it has ", rows, " rows after the changes, and should have ", table.rows));
+}
+
 namespace {
 
 // Reads the partitions `ids` from one link of a chain, and passes them to `done`. `read` has the

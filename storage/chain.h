@@ -61,6 +61,12 @@ absl::Status CheckSamePartition(const Manifest& base, const Manifest& manifest, 
 absl::Status CheckContinues(const StoredPartition& older, const StoredPartition& newer,
                             const std::string& directory, const Manifest& manifest);
 
+// DATA_LOSS, without the partition's name: the changed rows of a delta have the id twice, or an id
+// that the partition does not have; or its rows are fewer or more than `table` says.
+absl::Status ChangedTwice(uint64_t id);
+absl::Status ChangedElsewhere(uint64_t id);
+absl::Status CheckRowsAfter(const TableMetadata& table, uint64_t rows);
+
 // Returns the memory for a tensor, as PlaceFn. `delta`: the tensor has only changed rows.
 using LinkPlaceFn =
     std::function<TensorPlace(size_t index, bool delta, std::string_view slot, uint64_t elements)>;
@@ -68,11 +74,15 @@ using LinkPlaceFn =
 // with the names of checkpoint and partition.
 using LinkDoneFn = std::function<absl::Status(size_t index, const StoredPartition& stored)>;
 
-// As ReadVariables in checkpoint.h, for a reader that may try several checkpoints.
+class CheckpointRows;  // storage/checkpoint_rows.h
+
+// As ReadVariables in checkpoint.h, for a reader that may try several checkpoints. Tables whose
+// rows are left to `rows`, which may be null, have no values and no ids.
 absl::StatusOr<std::vector<std::vector<float>>> ReadVariables(Files& files,
                                                               const std::string& directory,
                                                               const Manifest& manifest,
-                                                              VariableIds* ids, KnownDamage& known);
+                                                              VariableIds* ids, KnownDamage& known,
+                                                              CheckpointRows* rows = nullptr);
 
 // Reads what the links, the oldest first, have of the partitions that are wanted there, as
 // ReadChained does. `read` has, by place among the ids, what the newest link that was read before

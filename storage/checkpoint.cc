@@ -21,6 +21,7 @@ namespace {
 
 constexpr std::string_view kRoundPrefix = "round-";
 constexpr char kLedgerMark[] = "/.ledger";
+constexpr uint32_t kTouchedBits = (uint32_t{1} << 31) - 1;  // bits of a row's batch number
 
 // Consumes a decimal number at the front of `text`. Refuses leading zeros and signs, so that each
 // number has only one name.
@@ -219,7 +220,7 @@ BytesPlace BytesOf(const TensorPlace& place) {
   constexpr uint64_t kEach = sizeof(float);
   for (const PlacedIn<float>& to : place) {
     bytes.emplace_back(reinterpret_cast<char*>(to.data), to.size * kEach, to.run * kEach,
-                       to.stride * kEach);
+                       to.stride * kEach, to.kept * kEach);
   }
   return bytes;
 }
@@ -331,6 +332,16 @@ uint64_t SlotWord(const TableMetadata& table, size_t slot, uint64_t row_elements
 
 uint64_t RecordWords(const TableMetadata& table, uint64_t row_elements) {
   return SlotWord(table, table.slots.size(), row_elements);
+}
+
+uint64_t ValuesWord(const TableMetadata& table, uint64_t row_elements) {
+  const auto average = std::ranges::find(table.slots, kAverageSlot);
+  if (average == table.slots.end()) return RowHeaderWords(table.steps);
+  return SlotWord(table, static_cast<size_t>(average - table.slots.begin()), row_elements);
+}
+
+bool HasExpired(const TableMetadata& table, uint32_t touched, uint64_t expire) {
+  return expire != 0 && ((table.now - touched) & kTouchedBits) > expire;
 }
 
 std::string LedgerTensorName(const std::string& partition) { return partition + kLedgerMark; }

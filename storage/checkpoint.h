@@ -168,6 +168,12 @@ struct TableMetadata {
 // Returns the number of words in a row, and the first word of a slot. `slot` counts from 0.
 uint64_t RecordWords(const TableMetadata& table, uint64_t row_elements);
 uint64_t SlotWord(const TableMetadata& table, size_t slot, uint64_t row_elements);
+// Returns the first word of what readers of variables take of a row: its averages if it has some,
+// else its values.
+uint64_t ValuesWord(const TableMetadata& table, uint64_t row_elements);
+// Whether a growing table's row has expired. `touched` is as in the file; `expire` is in batches,
+// and 0 if no row expires.
+bool HasExpired(const TableMetadata& table, uint32_t touched, uint64_t expire);
 
 // The state of a partition in a ps file besides its tensors.
 struct StoredPartition {
@@ -210,6 +216,8 @@ inline constexpr char kRowsSlot[] = "rows";
 inline constexpr char kCandidatesSlot[] = "candidates";
 // The ids of removed rows, in a delta.
 inline constexpr char kRemovedSlot[] = "removed";
+// The words of a row's id, with which it begins.
+inline constexpr uint64_t kRowIdWords = sizeof(uint64_t) / sizeof(float);
 // Returns the words before the values of a row: id, last batch, and optionally the step count.
 inline uint64_t RowHeaderWords(bool steps) { return steps ? 4 : 3; }
 

@@ -4,28 +4,19 @@
 #include <cstring>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "config/partitions.h"
+#include "storage/chain.h"
 
 namespace paracord {
 namespace {
 
-constexpr uint64_t kIdWords = sizeof(uint64_t) / sizeof(float);
-constexpr uint64_t kTouchedWord = kIdWords;             // word of a record with its last batch
-constexpr uint32_t kTouched = (uint32_t{1} << 31) - 1;  // bits of the batch number
+constexpr uint64_t kTouchedWord = kRowIdWords;  // word of a record with its last batch
 
 uint64_t IdAt(const std::vector<float>& words, uint64_t word) {
   uint64_t id = 0;
   std::memcpy(&id, &words[word], sizeof id);
   return id;
-}
-
-// Returns the first word of the values in a record: the averages, if there are averages.
-uint64_t ValuesWord(const TableMetadata& table, uint64_t width) {
-  const auto average = std::ranges::find(table.slots, kAverageSlot);
-  if (average == table.slots.end()) return RowHeaderWords(table.steps);
-  return SlotWord(table, static_cast<size_t>(average - table.slots.begin()), width);
 }
 
 }  // namespace
@@ -99,15 +90,13 @@ void FoldedRows::TakeAll() {
 // Removes the removed ids first, then replaces and adds the changed rows.
 absl::Status FoldedRows::TakeChanges() {
   Changes changes;
-  changes.reserve(records() + removed_.size() / kIdWords);
-  for (uint64_t word = 0; word + kIdWords <= removed_.size(); word += kIdWords) {
+  changes.reserve(records() + removed_.size() / kRowIdWords);
+  for (uint64_t word = 0; word + kRowIdWords <= removed_.size(); word += kRowIdWords) {
     changes[IdAt(removed_, word)] = kGone;
   }
   for (uint64_t r = 0; r < records(); ++r) {
     uint32_t& record = changes.try_emplace(IdOf(r), kGone).first->second;
-    if (record != kGone) {
-      return absl::DataLossError(absl::StrCat("the changed row of id ", IdOf(r), " stands twice"));
-    }
+    if (record != kGone) return ChangedTwice(IdOf(r));
     record = static_cast<uint32_t>(r);
   }
   for (Block& block : blocks_) Change(block, changes);
@@ -135,17 +124,15 @@ absl::Status FoldedRows::EndLink(const StoredPartition& stored) {
   removed_ = {};
   uint64_t rows = 0;
   for (const Block& block : blocks_) rows += block.ids.size();
-  if (!table_.since.has_value() || rows == table_.rows) return absl::OkStatus();
-  return absl::DataLossError(
-      absl::StrCat("it has ", rows, " rows after the changes, and should have ", table_.rows));
+  return table_.since.has_value() ? CheckRowsAfter(table_, rows) : absl::OkStatus();
 }
 
 void FoldedRows::AppendRows(std::vector<Row>& rows) const {
   const uint64_t expire = variable_.table().expire_batches();
   for (const Block& block : blocks_) {
     for (size_t at = 0; at < block.ids.size(); ++at) {
-      const bool expired = expire != 0 && ((table_.now - block.touched[at]) & kTouched) > expire;
-      if (!expired) rows.push_back({block.ids[at], &block.values[at * width_]});
+      if (HasExpired(table_, block.touched[at], expire)) continue;
+      rows.push_back({block.ids[at], &block.values[at * width_]});
     }
   }
 }

@@ -2,13 +2,14 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <optional>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "config/partitions.h"
 #include "storage/chain.h"
 #include "storage/checkpoint.h"
+#include "storage/checkpoint_rows.h"
 #include "storage/folded_rows.h"
 
 namespace paracord {
@@ -29,17 +30,18 @@ void SortRows(std::vector<FoldedRows::Row> rows, uint64_t width, std::vector<flo
 // Holds the memory for the tensors of a checkpoint.
 class ReadingVariables {
  public:
-  explicit ReadingVariables(const Manifest& manifest)
-      : manifest_(manifest), values_(manifest.variables.size()) {
+  ReadingVariables(const Manifest& manifest, CheckpointRows* left)
+      : manifest_(manifest), left_(left), values_(manifest.variables.size()) {
     for (const ManifestPartition& partition : manifest.partitions) {
       const VariableSpec& variable = manifest.variables[partition.spec.variable()];
-      if (IsGrowing(variable)) continue;
+      if (IsGrowing(variable) || IsLeft(partition.spec.id())) continue;
       std::vector<float>& whole = values_[partition.spec.variable()];
       whole.resize(whole.size() + PartitionElements(variable, partition.spec));
     }
   }
 
   TensorPlace PlaceOf(uint32_t id, std::string_view slot, uint64_t elements) {
+    if (IsLeft(id)) return left_->PlaceOf(id, slot, elements);
     const VariableSpec& variable = VariableOf(id);
     if (IsGrowing(variable)) {
       return rows_.try_emplace(id, variable).first->second.PlaceOf(slot, elements);
@@ -55,6 +57,7 @@ class ReadingVariables {
 
   // Called when a link of the partition's chain has been read.
   absl::Status EndLink(uint32_t id, const StoredPartition& stored) {
+    if (IsLeft(id)) return left_->EndLink(id, stored);
     if (const auto rows = rows_.find(id); rows != rows_.end()) return rows->second.EndLink(stored);
     const auto changed = changed_.find(id);
     if (changed == changed_.end()) return absl::OkStatus();
@@ -98,11 +101,8 @@ class ReadingVariables {
       uint64_t row = 0;
       std::memcpy(&row, &words[at], sizeof row);
       row -= spec.row_begin();  // wraps around to a large number if the id is too small
-      if (row >= rows || changed[row]) {
-        return absl::DataLossError(
-            absl::StrCat("the changed row of id ", row + spec.row_begin(),
-                         row < rows ? " stands twice" : " is none of its own"));
-      }
+      if (row >= rows) return ChangedElsewhere(row + spec.row_begin());
+      if (changed[row]) return ChangedTwice(row + spec.row_begin());
       changed[row] = true;
       const auto at_row = static_cast<int64_t>(row * width);
       std::copy_n(&words[at + RowHeaderWords(table.steps)], width, Part(id).begin() + at_row);
@@ -112,6 +112,9 @@ class ReadingVariables {
     return absl::OkStatus();
   }
 
+  bool IsLeft(uint32_t id) const {
+    return left_ != nullptr && left_->Has(manifest_.partitions[id].spec.variable());
+  }
   const VariableSpec& VariableOf(uint32_t id) const {
     return manifest_.variables[manifest_.partitions[id].spec.variable()];
   }
@@ -123,6 +126,7 @@ class ReadingVariables {
   }
 
   const Manifest& manifest_;
+  CheckpointRows* const left_;  // null: no rows are left in the files
   std::vector<std::vector<float>> values_;
   std::map<uint32_t, std::vector<float>> averages_;  // keyed by partition
   std::map<uint32_t, FoldedRows> rows_;              // keyed by partition
@@ -142,12 +146,12 @@ absl::StatusOr<std::vector<std::vector<float>>> ReadVariables(Files& files,
 absl::StatusOr<std::vector<std::vector<float>>> ReadVariables(Files& files,
                                                               const std::string& directory,
                                                               const Manifest& manifest,
-                                                              VariableIds* ids,
-                                                              KnownDamage& known) {
+                                                              VariableIds* ids, KnownDamage& known,
+                                                              CheckpointRows* rows) {
   // Checks sizes before allocating the memory that a manifest claims.
   const std::vector<absl::Status> wrong = FindWrongSizes(files, directory, manifest);
   if (!wrong.empty()) return wrong.front();
-  ReadingVariables variables(manifest);
+  ReadingVariables variables(manifest, rows);
   std::vector<uint32_t> all(manifest.partitions.size());
   for (uint32_t i = 0; i < all.size(); ++i) all[i] = i;
   const auto place = [&](size_t id, bool /*delta*/, std::string_view slot, uint64_t elements) {
@@ -156,7 +160,10 @@ absl::StatusOr<std::vector<std::vector<float>>> ReadVariables(Files& files,
   const auto done = [&](size_t id, const StoredPartition& stored) {
     return variables.EndLink(static_cast<uint32_t>(id), stored);
   };
-  RETURN_IF_ERROR(ReadChained(files, directory, manifest, all, place, done, known).status());
+  ASSIGN_OR_RETURN(const std::vector<ChainLink> links, ReadChain(files, directory, manifest, all));
+  if (rows != nullptr) RETURN_IF_ERROR(rows->Open(files, links, known));
+  std::vector<std::optional<StoredPartition>> read(all.size());
+  RETURN_IF_ERROR(ReadLinks(files, directory, links, all, place, done, read, known));
   return variables.Take(ids);
 }
 

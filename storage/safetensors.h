@@ -80,7 +80,8 @@ class SafetensorsWriter {
   uint32_t crc32c_ = 0;
 };
 
-// Memory for elements in order: contiguous, or runs of `run` elements, `stride` elements apart.
+// Memory for elements in order: contiguous, or runs of `run` elements, `stride` elements apart, of
+// each of which perhaps only the first `kept` elements have a place.
 template <class T>
 struct PlacedIn {
   template <class Memory>
@@ -89,9 +90,13 @@ struct PlacedIn {
       : PlacedIn(std::span<T>(memory).data(), std::span<T>(memory).size()) {}
   PlacedIn(T* to, uint64_t count) : PlacedIn(to, count, count, count) {}
   PlacedIn(T* to, uint64_t count, uint64_t run_elements, uint64_t stride_elements)
-      : data(to), size(count), run(run_elements), stride(stride_elements) {}
+      : PlacedIn(to, count, run_elements, stride_elements, run_elements) {}
+  PlacedIn(T* to, uint64_t count, uint64_t run_elements, uint64_t stride_elements,
+           uint64_t kept_elements)
+      : data(to), size(count), run(run_elements), stride(stride_elements), kept(kept_elements) {}
 
-  // Copy elements to or from this memory, starting at element `first`.
+  // Copy elements to or from this memory, starting at element `first`. Those without a place are
+  // left out.
   void Put(uint64_t first, std::span<const T> elements) const {
     ForRuns(first, elements.size(), [&](T* at, uint64_t done, uint64_t count) {
       std::memcpy(at, elements.data() + done, count * sizeof(T));
@@ -105,15 +110,17 @@ struct PlacedIn {
 
   T* data;
   uint64_t size;  // number of elements
-  uint64_t run, stride;
+  uint64_t run, stride, kept;
 
  private:
   template <class Move>
   void ForRuns(uint64_t first, uint64_t all, const Move& move) const {
     for (uint64_t done = 0; done < all;) {
-      const uint64_t at = first + done;
-      const uint64_t count = std::min(all - done, run - at % run);
-      move(data + at / run * stride + at % run, done, count);
+      const uint64_t at = first + done, in_run = at % run;
+      const uint64_t count = std::min(all - done, run - in_run);
+      if (in_run < kept) {
+        move(data + at / run * stride + in_run, done, std::min(count, kept - in_run));
+      }
       done += count;
     }
   }

@@ -9,6 +9,7 @@
 #include "common/mix.h"
 #include "storage/chain.h"
 #include "store/partition_set.h"
+#include "tests/rows_in_files.h"
 #include "tests/server/grown_rows.h"
 
 namespace paracord {
@@ -83,6 +84,8 @@ TEST_CASE("a chain of checkpoints restores to what the last one saw, and can be 
     REQUIRE(sound.ok());
     CHECK(ReadManifest(files, directory)->base == before);
     CheckSame(*Restored(model, dir, name), saved);
+
+    CheckRowsInFiles(files, directory);
 
     // Reading the checkpoint gives the rows that have not expired.
     VariableIds ids;

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "storage/chain.h"
 #include "store/partition_set.h"
+#include "tests/rows_in_files.h"
 #include "tests/server/grown_rows.h"
 #include "tests/store/fixed_rows.h"
 
@@ -117,6 +118,7 @@ TEST_CASE("a chain of a fixed table restores to what the last one saw, and can b
       expected.insert(expected.end(), part.begin(), part.end());
     }
     CHECK((*values)[0] == expected);
+    CheckRowsInFiles(files, directory);
   }
   // A second ps restores the checkpoint and writes a delta on top of it.
   const auto other = RestoredFixed(model, dir, name);
