@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "cli/train_checks.h"
 #include "common/json_text.h"
 #include "common/status_macros.h"
 #include "config/data_plan.h"
@@ -38,7 +39,8 @@ std::string NotThere(const std::string& checkpoints, const std::vector<Checkpoin
 
 // With `any` a checkpoint may have values that are not finite.
 absl::StatusOr<ChosenCheckpoint> ReadCheckpoint(Files& files, const std::string& directory,
-                                                bool any, KnownDamage& known) {
+                                                bool any, uint64_t values_bytes_max,
+                                                KnownDamage& known) {
   ChosenCheckpoint chosen;
   chosen.directory = directory;
   ASSIGN_OR_RETURN(chosen.manifest, ReadManifest(files, directory));
@@ -46,8 +48,13 @@ absl::StatusOr<ChosenCheckpoint> ReadCheckpoint(Files& files, const std::string&
     return absl::FailedPreconditionError(
         "it is not healthy (an update gave a value that is not finite); --step asks for it");
   }
-  ASSIGN_OR_RETURN(chosen.values,
-                   ReadVariables(files, directory, chosen.manifest, &chosen.ids, known));
+  ASSIGN_OR_RETURN(const std::vector<bool> left,
+                   TablesToLeave(files, directory, chosen.manifest, values_bytes_max));
+  if (std::ranges::count(left, true) > 0) {
+    chosen.rows = std::make_unique<CheckpointRows>(chosen.manifest, left);
+  }
+  ASSIGN_OR_RETURN(chosen.values, ReadVariables(files, directory, chosen.manifest, &chosen.ids,
+                                                known, chosen.rows.get()));
   return chosen;
 }
 
@@ -73,8 +80,8 @@ void PutBestFirst(Files& files, const std::string& checkpoints, std::vector<Chec
 }  // namespace
 
 absl::StatusOr<ChosenCheckpoint> ChooseCheckpoint(Files& files, const std::string& dir,
-                                                  std::optional<int64_t> step,
-                                                  std::ostream& notes) {
+                                                  std::optional<int64_t> step, std::ostream& notes,
+                                                  uint64_t values_bytes_max) {
   const absl::Status listed = files.List(dir).status();
   if (!listed.ok()) return absl::InvalidArgumentError(listed.message());
   const std::string checkpoints = CheckpointsDirectory(dir);
@@ -91,7 +98,8 @@ absl::StatusOr<ChosenCheckpoint> ChooseCheckpoint(Files& files, const std::strin
     const CheckpointName name = names[next++];
     if (step.has_value() && name.step != static_cast<uint64_t>(*step)) continue;
     absl::StatusOr<ChosenCheckpoint> chosen =
-        ReadCheckpoint(files, checkpoints + "/" + name.ToString(), /*any=*/step.has_value(), known);
+        ReadCheckpoint(files, checkpoints + "/" + name.ToString(), /*any=*/step.has_value(),
+                       values_bytes_max, known);
     if (chosen.ok()) {
       if (refused) notes << "using checkpoint " << name.ToString() << ", the one before\n";
       return chosen;
@@ -108,6 +116,11 @@ absl::StatusOr<ChosenCheckpoint> ChooseCheckpoint(Files& files, const std::strin
   }
   return absl::NotFoundError(names.empty() ? HoldsNone(files, dir, checkpoints)
                                            : NotThere(checkpoints, names, step, refused));
+}
+
+absl::StatusOr<uint64_t> ValuesBytesMax(const std::string& memory_limit) {
+  ASSIGN_OR_RETURN(const uint64_t limit, MemoryLimitOf(memory_limit, Holders()));
+  return limit / 2;
 }
 
 bool LacksLastCheckpoint(Files& files, const std::string& dir, const CheckpointName& newest) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <ostream>
 #include <span>
@@ -13,6 +14,8 @@
 #include "common/exit_code.h"
 #include "common/files.h"
 #include "storage/checkpoint.h"
+#include "storage/checkpoint_rows.h"
+#include "worker/scored_checkpoint.h"
 
 namespace paracord {
 
@@ -24,14 +27,27 @@ struct ChosenCheckpoint {
   Manifest manifest;
   std::vector<std::vector<float>> values;  // whole, in the order of manifest.variables
   VariableIds ids;                         // for growing tables
+  std::unique_ptr<CheckpointRows> rows;    // of tables without values; null: all have values
+
+  StoredVariables stored() const { return {manifest.variables, values, ids, rows.get()}; }
 };
 
 // Returns the checkpoint of `step`; without a step the choice of the job's restore_best, or else
 // the newest healthy one. `notes` names a choice of restore_best, each damaged checkpoint that was
 // skipped for an earlier one, and the loss of a finished job's last checkpoint. NOT_FOUND: no
-// checkpoint is left; INVALID_ARGUMENT: the directory does not exist. `dir` is absolute.
+// checkpoint is left; INVALID_ARGUMENT: the directory does not exist. `dir` is absolute. Where the
+// values would take more than `values_bytes_max`, rows of tables are left in the files.
 absl::StatusOr<ChosenCheckpoint> ChooseCheckpoint(Files& files, const std::string& dir,
-                                                  std::optional<int64_t> step, std::ostream& notes);
+                                                  std::optional<int64_t> step, std::ostream& notes,
+                                                  uint64_t values_bytes_max = UINT64_MAX);
+inline constexpr char kValuesLimitHelp[] =
+    "what the command may hold in memory, such as 2GiB: where the values of the checkpoint would "
+    "take more than half, rows of tables are read from its files; default: nine tenths of the "
+    "machine's";
+// Returns the bytes that the values of a checkpoint may take in a command with this --memory-limit,
+// which by default is nine tenths of the machine's memory: half of it. INVALID_ARGUMENT: the text
+// is no size, or too small a one.
+absl::StatusOr<uint64_t> ValuesBytesMax(const std::string& memory_limit);
 
 inline constexpr char kLastIsLost[] =
     "the job is done, as summary.json says, but its last checkpoint is not there any more";

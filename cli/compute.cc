@@ -272,7 +272,8 @@ absl::StatusOr<Results> Compute(GradientProgram& program, const Job& job, const 
     ASSIGN_OR_RETURN(results.rows, program.RowsOf(batch));
     program.UseRows(results.rows);
     std::vector<std::vector<float>> read;
-    for (const auto& one : all.Of(*results.rows)) read.emplace_back(one.begin(), one.end());
+    ASSIGN_OR_RETURN(const ConstTensors all_read, all.Of(*results.rows));
+    for (const auto& one : all_read) read.emplace_back(one.begin(), one.end());
     values = std::move(read);
   }
   std::vector<std::vector<float>> gradients(values.size());

@@ -35,6 +35,7 @@ struct EvaluateFlags {
   std::vector<std::string> set;
   std::string dir;
   std::string device = "auto";
+  std::string memory_limit;
   std::optional<int64_t> step;
   bool json = false;
 };
@@ -80,7 +81,10 @@ int Run(EvaluateFlags own, std::ostream& out, std::ostream& err) {
   const absl::StatusOr<Job> job = ReadUserJob(files, AbsolutePath(own.job), own.set);
   if (!job.ok()) return fail(job.status(), ExitCode::kConfiguration);
   own.dir = AbsolutePath(own.dir);
-  const absl::StatusOr<ChosenCheckpoint> chosen = ChooseCheckpoint(files, own.dir, own.step, err);
+  const absl::StatusOr<uint64_t> values_max = ValuesBytesMax(own.memory_limit);
+  if (!values_max.ok()) return fail(values_max.status(), ExitCode::kConfiguration);
+  const absl::StatusOr<ChosenCheckpoint> chosen =
+      ChooseCheckpoint(files, own.dir, own.step, err, *values_max);
   if (!chosen.ok()) return fail(chosen.status(), ExitCodeOfChoice(chosen.status()));
   const unsigned threads = std::max(1u, std::thread::hardware_concurrency());
   const auto build = [&](const Job& of,
@@ -105,8 +109,7 @@ int Run(EvaluateFlags own, std::ostream& out, std::ostream& err) {
   if (!same.ok()) return fail(same, ExitCode::kConfiguration);
   const std::atomic<bool> stop = false;
   const absl::StatusOr<Score> score =
-      ScoreVariables(*workload, chosen->manifest.variables, chosen->values, chosen->ids,
-                     chosen->manifest.plan.seed(), job->batch, stop);
+      ScoreVariables(*workload, chosen->stored(), chosen->manifest.plan.seed(), job->batch, stop);
   if (!score.ok()) return fail(score.status(), ExitCode::kConfiguration);
   Print(chosen->manifest, *score, own.json, out);
   return static_cast<int>(ExitCode::kDone);
@@ -124,6 +127,7 @@ int RunEvaluate(Args args, std::ostream& out, std::ostream& err) {
                 INT64_MAX, &own.step);
   flags.String("device", "DEVICE", "what to compute on: auto, cpu, cuda:N or pjrt:PATH",
                &own.device);
+  flags.String("memory-limit", "BYTES", kValuesLimitHelp, &own.memory_limit);
   flags.Switch("json", "one JSON object instead of text", &own.json);
   const auto code = flags.ParseOrExit(args, "paracord evaluate", out, err);
   if (code.has_value()) return *code;

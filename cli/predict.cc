@@ -455,10 +455,10 @@ int RunPredict(Args args, std::ostream& out, std::ostream& err) {
                 1 << 24, &own.model.batch);
   flags.String("device", "DEVICE", "what to compute on: auto, cpu, cuda:N or pjrt:PATH",
                &own.model.device);
-  flags.Switch(
-      "allow-programs",
-      "run the command of a checkpoint whose model is a program: code of whoever trained it",
-      &own.model.allow_programs);
+  flags.String("memory-limit", "BYTES", kValuesLimitHelp, &own.model.memory_limit);
+  flags.Switch("allow-programs",
+               "run the command of a checkpoint's program: code of whoever trained it",
+               &own.model.allow_programs);
   flags.Switch("json", "progress and the end as JSON objects on standard error", &own.json);
   flags.Switch(
       "serve",

@@ -42,7 +42,9 @@ absl::StatusOr<std::unique_ptr<PredictModel>> PredictModel::Choose(Files& files,
   const PredictModelFlags& own = model->flags_;
   ASSIGN_OR_RETURN(model->device_, ChooseDevice(own.device, DeviceFor::kOneModel, nullptr));
   if (!own.dir.empty()) {
-    absl::StatusOr<ChosenCheckpoint> chosen = ChooseCheckpoint(files, own.dir, own.step, notes);
+    ASSIGN_OR_RETURN(const uint64_t values_max, ValuesBytesMax(own.memory_limit));
+    absl::StatusOr<ChosenCheckpoint> chosen =
+        ChooseCheckpoint(files, own.dir, own.step, notes, values_max);
     if (!chosen.ok()) {
       code = ExitCodeOfChoice(chosen.status());
       return chosen.status();
@@ -101,8 +103,7 @@ absl::Status PredictModel::TakeValues() {
   uint64_t seed = job_.seed;
   if (chosen_.has_value()) {
     RETURN_IF_ERROR(CheckShapes(variables, chosen_->manifest.variables));
-    ASSIGN_OR_RETURN(whole, MatchVariables(variables, chosen_->manifest.variables, chosen_->values,
-                                           chosen_->ids));
+    ASSIGN_OR_RETURN(whole, MatchVariables(variables, chosen_->stored()));
     seed = chosen_->manifest.plan.seed();
   } else {
     ASSIGN_OR_RETURN(weights_, ReadWeights(files_, flags_.weights, variables));
@@ -134,15 +135,14 @@ absl::StatusOr<std::vector<float>> PredictModel::Rows(const std::string& table,
         absl::StrCat("the checkpoint has no growing table \"", table, "\""));
   }
   if (!rows_.has_value()) {
-    const WholeVariables whole{{chosen_->values.begin(), chosen_->values.end()},
-                               {chosen_->ids.begin(), chosen_->ids.end()}};
+    ASSIGN_OR_RETURN(const WholeVariables whole, MatchVariables(variables, chosen_->stored()));
     ASSIGN_OR_RETURN(rows_, RowsOfWhole::Make(variables, whole, chosen_->manifest.plan.seed()));
   }
   const auto place = static_cast<size_t>(found - variables.begin());
   TableRows wanted;
   wanted.ids.resize(variables.size());
   wanted.ids[place].assign(ids.begin(), ids.end());
-  const ConstTensors values = rows_->Of(wanted);
+  ASSIGN_OR_RETURN(const ConstTensors values, rows_->Of(wanted));
   return std::vector<float>(values[place].begin(), values[place].end());
 }
 

@@ -28,6 +28,7 @@ struct PredictModelFlags {
   std::vector<std::string> set;
   std::optional<int64_t> batch;
   std::string device = "auto";
+  std::string memory_limit;
   bool allow_programs = false;
 };
 

@@ -82,8 +82,8 @@ absl::Status CheckpointScorer::Score(const Manifest& manifest, int64_t unix_ms,
       ReadVariables(files_, PathOf(manifest.name), manifest, &ids, *damage_);
   if (!values.ok()) return OfCheckpoint(values.status());
   RETURN_IF_ERROR(Prepare(manifest));
-  absl::StatusOr<paracord::Score> score = ScoreVariables(*workload_, manifest.variables, *values,
-                                                         ids, manifest.plan.seed(), batch_, stop);
+  absl::StatusOr<paracord::Score> score = ScoreVariables(
+      *workload_, {manifest.variables, *values, ids}, manifest.plan.seed(), batch_, stop);
   if (absl::IsCancelled(score.status())) return score.status();
   RETURN_IF_ERROR(Unfit(score.status()));
   const std::string name = manifest.name.ToString();

@@ -71,7 +71,8 @@ absl::Status Evaluate(Workload& workload, RowsOfWhole& rows, uint64_t first, uin
   while (range.next < end) {
     RETURN_IF_ERROR(ReadForScore(workload, range));
     workload.program->UseRows(range.rows);
-    RETURN_IF_ERROR(ScoreBatch(workload, rows.Of(*range.rows), range));
+    ASSIGN_OR_RETURN(const ConstTensors values, rows.Of(*range.rows));
+    RETURN_IF_ERROR(ScoreBatch(workload, values, range));
   }
   workload.program->UseRows(nullptr);
   report.set_examples(end - first);

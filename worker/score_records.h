@@ -18,7 +18,8 @@ namespace paracord {
 absl::Status Evaluate(Workload& workload, ConstTensors values, uint64_t first, uint64_t end,
                       uint64_t batch, EvaluationReport& report);
 
-// Evaluates with the rows that each batch reads of its tables, if some of these grow.
+// Evaluates with the rows that each batch reads of its tables, if some of these grow or are in a
+// checkpoint's files.
 absl::Status Evaluate(Workload& workload, RowsOfWhole& rows, uint64_t first, uint64_t end,
                       uint64_t batch, EvaluationReport& report);
 

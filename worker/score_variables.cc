@@ -7,7 +7,6 @@
 #include "common/metric.h"
 #include "common/status_macros.h"
 #include "worker/score_records.h"
-#include "worker/scored_checkpoint.h"
 #include "worker/whole_rows.h"
 
 namespace paracord {
@@ -23,15 +22,13 @@ nlohmann::json Score::MetricsToJson() const {
   return json;
 }
 
-absl::StatusOr<Score> ScoreVariables(Workload& workload, std::span<const VariableSpec> variables,
-                                     std::span<const std::vector<float>> values,
-                                     const VariableIds& ids, uint64_t seed, uint64_t batch,
-                                     const std::atomic<bool>& stop) {
+absl::StatusOr<Score> ScoreVariables(Workload& workload, const StoredVariables& stored,
+                                     uint64_t seed, uint64_t batch, const std::atomic<bool>& stop) {
   if (workload.test == nullptr) {
     return absl::InvalidArgumentError("the job has no test data (key data.test)");
   }
   ASSIGN_OR_RETURN(const WholeVariables matched,
-                   MatchVariables(workload.program->variables(), variables, values, ids));
+                   MatchVariables(workload.program->variables(), stored));
   ASSIGN_OR_RETURN(RowsOfWhole rows,
                    RowsOfWhole::Make(workload.program->variables(), matched, seed));
   const std::vector<std::string>& names = workload.program->metric_names();

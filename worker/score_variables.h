@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "nlohmann/json.hpp"
 #include "program/workload.h"
-#include "storage/checkpoint.h"
+#include "worker/scored_checkpoint.h"
 
 namespace paracord {
 
@@ -23,12 +23,10 @@ struct Score {
   nlohmann::json MetricsToJson() const;  // {name: value}; null where it is not finite
 };
 
-// `values` and `ids` as ReadVariables gives them; `seed` is the job's, with which rows begin that a
-// growing table lacks. INVALID_ARGUMENT: the workload has no test data, its model has other
-// variables than the checkpoint, or a record does not fit. CANCELLED once `stop` is set.
-absl::StatusOr<Score> ScoreVariables(Workload& workload, std::span<const VariableSpec> variables,
-                                     std::span<const std::vector<float>> values,
-                                     const VariableIds& ids, uint64_t seed, uint64_t batch,
-                                     const std::atomic<bool>& stop);
+// `seed` is the job's, with which rows begin that a growing table lacks. INVALID_ARGUMENT: the
+// workload has no test data, its model has other variables than the checkpoint, or a record does
+// not fit. CANCELLED once `stop` is set.
+absl::StatusOr<Score> ScoreVariables(Workload& workload, const StoredVariables& stored,
+                                     uint64_t seed, uint64_t batch, const std::atomic<bool>& stop);
 
 }  // namespace paracord

@@ -11,10 +11,10 @@
 namespace paracord {
 
 absl::StatusOr<WholeVariables> MatchVariables(std::span<const VariableSpec> model,
-                                              std::span<const VariableSpec> variables,
-                                              std::span<const std::vector<float>> values,
-                                              const VariableIds& ids) {
+                                              const StoredVariables& stored) {
+  const std::span<const VariableSpec> variables = stored.specs;
   WholeVariables matched;
+  matched.rows = stored.rows;
   for (const VariableSpec& variable : model) {
     const auto found = std::find_if(
         variables.begin(), variables.end(),
@@ -33,8 +33,10 @@ absl::StatusOr<WholeVariables> MatchVariables(std::span<const VariableSpec> mode
                                                      " is another kind of table than the model's"));
     }
     const auto place = static_cast<size_t>(found - variables.begin());
-    matched.values.emplace_back(values[place]);
-    matched.ids.push_back(place < ids.size() ? std::span(ids[place]) : std::span<const uint64_t>());
+    matched.places.push_back(place);
+    matched.values.emplace_back(stored.values[place]);
+    matched.ids.push_back(place < stored.ids.size() ? std::span(stored.ids[place])
+                                                    : std::span<const uint64_t>());
   }
   if (matched.values.size() == variables.size()) return matched;
   return absl::InvalidArgumentError(absl::StrCat("the checkpoint has ", variables.size(),
@@ -55,7 +57,8 @@ absl::StatusOr<std::vector<Column>> ScoredCheckpoint::Predict(const Batch& batch
   if (!rows_.any()) return program_->Predict(batch, rows_.whole());
   ASSIGN_OR_RETURN(const std::shared_ptr<const TableRows> rows, program_->RowsOf(batch));
   program_->UseRows(rows);
-  return program_->Predict(batch, rows_.Of(*rows));
+  ASSIGN_OR_RETURN(const ConstTensors values, rows_.Of(*rows));
+  return program_->Predict(batch, values);
 }
 
 }  // namespace paracord

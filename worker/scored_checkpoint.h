@@ -13,12 +13,18 @@
 
 namespace paracord {
 
-// Returns the checkpoint's values and ids, as ReadVariables gives them, in the order of the model's
-// variables; what is returned points to them. INVALID_ARGUMENT: the checkpoint has other variables.
+// A checkpoint's variables as ReadVariables gives them, in the manifest's order.
+struct StoredVariables {
+  std::span<const VariableSpec> specs;
+  std::span<const std::vector<float>> values;
+  const VariableIds& ids;
+  const CheckpointRows* rows = nullptr;  // of the tables without values, if there are any
+};
+
+// Returns the checkpoint's variables in the order of the model's; what is returned points to them.
+// INVALID_ARGUMENT: the checkpoint has other variables.
 absl::StatusOr<WholeVariables> MatchVariables(std::span<const VariableSpec> model,
-                                              std::span<const VariableSpec> variables,
-                                              std::span<const std::vector<float>> values,
-                                              const VariableIds& ids);
+                                              const StoredVariables& stored);
 
 class ScoredCheckpoint {
  public:

@@ -270,9 +270,11 @@ class Features(Served):
 
 def predictor(directory: str, *, step: Optional[int] = None, device: str = "auto",
               batch: Optional[int] = None, job: Optional[str] = None,
-              allow_programs: bool = False, command: Optional[str] = None) -> Predictor:
+              allow_programs: bool = False, memory_limit: Optional[str] = None,
+              command: Optional[str] = None) -> Predictor:
     """Returns a callable that predicts with the checkpoint of a job's directory, as `paracord
-    predict` does. It holds a process of its own until it is closed."""
+    predict` does. It holds a process of its own until it is closed; `memory_limit` ("2GiB") is
+    that process'."""
     arguments = ["--dir", directory, "--device", device]
     if step is not None:
         arguments += ["--step", str(step)]
@@ -280,6 +282,8 @@ def predictor(directory: str, *, step: Optional[int] = None, device: str = "auto
         arguments += ["--batch", str(batch)]
     if allow_programs:
         arguments.append("--allow-programs")
+    if memory_limit is not None:
+        arguments += ["--memory-limit", memory_limit]
     if job is not None:
         arguments.append(job)
     return Predictor(arguments, command)

@@ -80,6 +80,13 @@ std::string ReadText(const std::string& path) {
   return text.str();
 }
 
+uint64_t StatusMiB(pid_t pid, const std::string& key) {
+  const std::string text = ReadText("/proc/" + std::to_string(pid) + "/status");
+  const size_t at = text.find(key + ":");
+  if (at == std::string::npos) return 0;
+  return std::strtoull(text.c_str() + at + key.size() + 1, nullptr, 10) >> 10;
+}
+
 void WriteText(const std::string& path, const std::string& text) {
   std::ofstream out(path, std::ios::binary);
   out << text;

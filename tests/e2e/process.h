@@ -46,6 +46,9 @@ int64_t NowMs();
 bool WaitUntil(int64_t wait_ms, const std::function<bool()>& done);
 
 std::string ReadText(const std::string& path);  // "" if unreadable
+// Returns the MiB that /proc says of a process under `key`, such as VmHWM; 0 if the process is
+// gone.
+uint64_t StatusMiB(pid_t pid, const std::string& key);
 void WriteText(const std::string& path, const std::string& text);
 // Returns the paths in `folder`, including the folder, that other users may read or write.
 std::vector<std::string> OpenToOthers(const std::string& folder);

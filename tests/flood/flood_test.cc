@@ -21,18 +21,11 @@ namespace paracord::flood {
 namespace {
 
 using e2e::NowMs;
+using e2e::StatusMiB;
 
 constexpr uint64_t kLimitMiB = 512;
 constexpr int64_t kAttackMs = 10000;
 constexpr int64_t kCalmMs = 10000;  // time to recover
-
-// Returns a line of /proc/PID/status in MiB.
-uint64_t StatusMiB(pid_t pid, const std::string& key) {
-  const std::string text = e2e::ReadText(absl::StrCat("/proc/", pid, "/status"));
-  const size_t at = text.find(key + ":");
-  if (at == std::string::npos) return 0;
-  return std::strtoull(text.c_str() + at + key.size() + 1, nullptr, 10) >> 10;
-}
 
 // Returns the mean time of a step over `ms`.
 double StepMs(e2e::Cluster& cluster, int64_t ms) {

@@ -103,6 +103,8 @@ class Predictor(unittest.TestCase):
                              [[0.5]])
         with self.assertRaisesRegex(paracord.ProgramError, "gone"):
             paracord.predictor(os.path.join(self.folder.name, "gone"), command=PARACORD)
+        with self.assertRaisesRegex(paracord.ProgramError, "--memory-limit: "):
+            paracord.predictor(self.folder.name, memory_limit="much", command=PARACORD)
         with self.assertRaisesRegex(paracord.ProgramError, "is not found: name it"):
             paracord.predictor(self.folder.name, command="/no/paracord")
 
@@ -152,7 +154,8 @@ class Predictor(unittest.TestCase):
         self.assertEqual(ids.dtype, "int64")
         known = numpy.isin(ids, trained["users/embeddings/ids"])
         self.assertTrue(known.any() and not known.all())
-        with paracord.predictor(folder + "/rows", command=PARACORD) as predict:
+        with paracord.predictor(folder + "/rows", memory_limit="1GiB",
+                                command=PARACORD) as predict:
             scores = predict(given)
             rows = predict.rows("users/embeddings", ids)
             own = predict.rows("users/embeddings", trained["users/embeddings/ids"])
