@@ -52,6 +52,7 @@ class PluginTest(unittest.TestCase):
                              text=True, check=False, timeout=600)
         self.assertEqual(ran.returncode, 0, f"paracord {' '.join(command)}:\n"
                          + ran.stdout[-2000:] + ran.stderr[-4000:])
+        return ran.stdout
 
     def write_job(self, **keys):
         job = {"model": {"program": "stablehlo", "file": self.at("model.program")},
@@ -285,6 +286,49 @@ class Masks(PluginTest):
                 scale = largest if name.startswith("gradients/") else 1
                 self.assertLessEqual(abs(found[mask][name] - value).max(), 1e-5 * scale, name)
         self.assertGreater(abs(found[True]["output"] - found[False]["output"]).max(), 1e-3)
+
+
+@unittest.skipUnless(HAS_NUMPY, "no NumPy")
+class Scores(PluginTest):
+    """mlp.program predicts 64 examples at once, whatever the number of records is."""
+
+    TESTED = 150
+
+    def test_metrics_of_predicted_rows_are_those_of_evaluate(self):
+        import numpy
+
+        random = numpy.random.default_rng(8)
+        patterns = random.normal(size=(10, 28, 28))
+        for name, count in (("train", 160), ("test", self.TESTED)):
+            labels = random.integers(0, 10, count)
+            images = patterns[labels] + random.normal(0, 2, (count, 28, 28))
+            numpy.save(self.at(name + "_x.npy"), images.astype("f4"))
+            numpy.save(self.at(name + "_y.npy"), labels)
+        job = {"model": {"program": "stablehlo", "file": os.path.join(HERE, "mlp.program")},
+               "data": {name: {"format": "npy", "features": self.at(name + "_x.npy"),
+                               "labels": self.at(name + "_y.npy")} for name in ("train", "test")},
+               "loss": {"name": "sparse_categorical_crossentropy", "from_logits": True},
+               "metrics": ["sparse_categorical_accuracy"], "batch": 64, "epochs": 2,
+               "optimizer": {"name": "adam", "learning_rate": 0.001}}
+        with open(self.at("job.json"), "w", encoding="utf-8") as file:
+            json.dump(job, file)
+        self.run_paracord("train", self.at("job.json"), "--dir", self.at("dir"), "--device",
+                          self.device)
+        evaluated = json.loads(self.run_paracord("evaluate", self.at("job.json"), "--dir",
+                                                 self.at("dir"), "--device", self.device, "--json"))
+        self.run_paracord("predict", "--dir", self.at("dir"), "--data", self.at("test_x.npy"),
+                          "--out", self.at("scores.csv"), "--device", self.device)
+        logits = numpy.loadtxt(self.at("scores.csv"), delimiter=",", skiprows=1)
+        self.assertEqual(logits.shape, (self.TESTED, 10))
+        labels = numpy.load(self.at("test_y.npy"))
+        exps = numpy.exp(logits - logits.max(axis=1, keepdims=True))
+        p = (exps / exps.sum(axis=1, keepdims=True))[numpy.arange(self.TESTED), labels]
+        self.assertEqual(evaluated["examples"], self.TESTED)
+        metrics = evaluated["metrics"]
+        self.assertAlmostEqual(metrics["loss"], -numpy.log(p).mean(), delta=1e-6)
+        right = (logits.argmax(axis=1) == labels).mean()
+        self.assertAlmostEqual(metrics["sparse_categorical_accuracy"], right, delta=1e-6)
+        self.assertGreater(right, 0.5)  # better than chance: the order of the rows matters
 
 
 @unittest.skipUnless(HAS_JAX, "no JAX")
