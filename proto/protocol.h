@@ -6,7 +6,7 @@
 
 namespace paracord {
 
-inline constexpr uint32_t kProtocol = 12;
+inline constexpr uint32_t kProtocol = 13;
 
 // Every generation is below this; counting up never gets there, so a greater one is forged.
 inline constexpr uint64_t kGenerationMax = uint64_t{1} << 62;

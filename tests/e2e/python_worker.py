@@ -93,7 +93,7 @@ class Session:
 
     def exchange_with(self, i, state, batch, gradients, proofs):
         fence = pb.Fence(run_id=self.session.run_id, generation=self.session.generation,
-                         boot_id=self.session.ps[i].boot_id, protocol=12)
+                         boot_id=self.session.ps[i].boot_id, protocol=13)
         head = pb.ExchangeRequest(fence=fence, worker=sys.argv[2], batch=batch, **proofs,
                                   rejected=batch is not None and gradients is None)
         if self.session.plan.lanes:
@@ -189,7 +189,7 @@ class Session:
 
 def main(model=Layer):
     coordinator, layer = grpc.insecure_channel(sys.argv[1], OPTIONS), None
-    join = pb.JoinRequest(task=sys.argv[2], boot_id=uuid.uuid4().hex, protocol=12, device="numpy")
+    join = pb.JoinRequest(task=sys.argv[2], boot_id=uuid.uuid4().hex, protocol=13, device="numpy")
     while True:
         try:
             reply = call(coordinator, "Join", join, pb.JoinReply).result()
