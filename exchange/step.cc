@@ -111,6 +111,7 @@ absl::StatusOr<std::vector<Want>> ReadWants(const ExchangeRequest& header, Piece
     want.partition = pull.partition();
     want.encoding = pull.encoding();
     if (pull.has_have_updates()) want.have_updates = pull.have_updates();
+    want.state_only = pull.state_only();
     if (pull.has_rows()) {
       ASSIGN_OR_RETURN(want.rows, ReadRows(pull.partition(), Piece::PULL_IDS, pull.rows(), pieces));
     }
@@ -129,7 +130,9 @@ absl::StatusOr<StepRequest> ReadStep(DecodedRequest request) {
   StepRequest read;
   Pieces pieces(std::move(request.pieces));
   ASSIGN_OR_RETURN(read.wants, ReadWants(header, pieces));
-  if (header.has_state()) read.state = WantedState{header.state(), header.wait_ms()};
+  if (header.has_state()) {
+    read.state = WantedState{header.state(), header.wait_ms(), header.squares()};
+  }
   if (header.has_norms()) read.norms = header.norms();
   if (header.has_batch()) {
     read.step = Step{header.batch(), header.rejected(), std::max(header.lanes(), 1u)};

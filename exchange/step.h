@@ -43,13 +43,17 @@ struct Want {
   Encoding encoding = ENCODING_FLOAT32;
   // For all rows: omit the values if the partition's update count equals this.
   std::optional<uint64_t> have_updates;
+  // No values are returned: the caller has them from another holder of the partition, and asks
+  // whether this one has the wanted state.
+  bool state_only = false;
 };
 
 // Defers the answer, in a job with lanes, until every lane has entered its batches of the job's
 // first `state` rounds.
 struct WantedState {
   uint64_t state = 0;
-  int64_t wait_ms = 0;  // longest delay of the answer
+  int64_t wait_ms = 0;   // longest delay of the answer
+  bool squares = false;  // the answer tells squares of rounds also where no norms are needed
 };
 
 // The result of an update.

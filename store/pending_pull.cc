@@ -32,7 +32,9 @@ absl::Status ReadRows(const CheckedWant& wanted, uint64_t count, Partition::AtSt
                       PinnedReservation& reserved, PartitionState& state,
                       std::vector<PieceView>& pieces) {
   const Partition& partition = *wanted.partition;
-  const auto& [id, rows, encoding, have] = wanted.want;
+  const uint32_t id = wanted.want.partition;
+  const Rows& rows = wanted.want.rows;
+  const Encoding encoding = wanted.want.encoding;
   const uint64_t row = partition.row_elements();
   const uint64_t row_bytes = row * ElementBytes(encoding);
   const size_t at_once = std::max<uint64_t>(kPieceBytes / std::max<uint64_t>(row_bytes, 1), 1);
@@ -65,6 +67,7 @@ absl::Status ReadValues(const CheckedWant& wanted, Partition::AtState at,
   ChunkRefs values;
   ASSIGN_OR_RETURN(const uint64_t updates, partition.PullAt(at, values));
   state.set_updates(updates);
+  if (wanted.want.state_only) return absl::OkStatus();
   if (wanted.want.rows.has_value()) {
     return ReadRows(wanted, wanted.want.rows->size(), at, reserved, state, pieces);
   }
@@ -104,6 +107,7 @@ uint64_t RowBytes(const Content& content, const ExchangeRequest& header) {
   for (const PartitionPull& pull : header.pull()) {
     const Partition* const partition = content.Find(pull.partition());
     if (partition == nullptr || !partition->is_table() || !IsDense(pull.encoding())) continue;
+    if (pull.state_only()) continue;
     const uint64_t rows = pull.has_rows() ? std::min(pull.rows().count(), pull.rows().bytes())
                                           : partition->facts().shape[0];
     const uint64_t row = partition->row_elements() * ElementBytes(pull.encoding());

@@ -134,6 +134,10 @@ absl::StatusOr<CheckedWant> CheckWant(const Content& content, Want want) {
         want.partition,
         absl::StrCat("encoding ", static_cast<int>(want.encoding), " is not one of values"));
   }
+  if (want.state_only) {
+    if (!want.rows.has_value()) return CheckedWant{partition, std::move(want)};
+    return RefusePartition(want.partition, "rows are named, and their values are not wanted");
+  }
   if (want.rows.has_value()) RETURN_IF_ERROR(CheckIds(*partition, *want.rows));
   if (!want.rows.has_value() && partition->growing()) {
     return RefusePartition(want.partition, "all of a growing table, which is to be named by rows");

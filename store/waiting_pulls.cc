@@ -23,6 +23,7 @@ struct WaitingPulls::Pull {
        MemoryShare& share)
       : content(c),
         state(wanted.state),
+        squares(wanted.squares),
         fence(f),
         pull(std::move(p)),
         reply(std::move(r)),
@@ -34,14 +35,17 @@ struct WaitingPulls::Pull {
     return pull.Answer(content.sync ? Partition::AtState(state) : std::nullopt);
   }
 
-  // Norms are carried only where other stores have partitions, too.
+  // Norms are carried only where other stores have partitions that are not here.
   bool tells_norms() const { return content.clip.has_value() && !content.clip->alone; }
   void TellSquares() {
-    if (tells_norms()) pull.TellSquares(fence.generation());
+    if (tells_norms() || (squares && content.clip.has_value())) {
+      pull.TellSquares(fence.generation());
+    }
   }
 
   const Content& content;
   const uint64_t state;
+  const bool squares;  // to be told wherever there are any
   const PushFence fence;
   PendingPull pull;  // owned by the thread that removes the pull, except wants()
   const Reply reply;

@@ -24,6 +24,9 @@ DecodedRequest Request() {
   pull = request.header.add_pull();
   pull->set_partition(9);
   SetPullRows(request, *pull, {300, 301});
+  pull = request.header.add_pull();
+  pull->set_partition(10);
+  pull->set_state_only(true);
   return request;
 }
 
@@ -37,11 +40,13 @@ TEST_CASE("a request is read as a step, its updates and what is wanted after it"
   CHECK(*read->updates[0].rows == RowIds{5, 9});
   CHECK(read->updates[0].encoding == ENCODING_BF16);
   CHECK(read->updates[0].gradient == "abcdefgh");
-  REQUIRE(read->wants.size() == 2);
+  REQUIRE(read->wants.size() == 3);
   CHECK(read->wants[0].partition == 8);
   CHECK_FALSE(read->wants[0].rows.has_value());
   CHECK(read->wants[0].have_updates == 6);
   CHECK(*read->wants[1].rows == RowIds{300, 301});
+  CHECK_FALSE(read->wants[1].state_only);
+  CHECK(read->wants[2].state_only);
 }
 
 TEST_CASE("a request that contradicts itself is refused, and the partition is named") {

@@ -128,9 +128,9 @@ struct ClipStore {
   // Every element of partition p in lane i is p + i + 1.
   absl::StatusOr<DecodedReply> Exchange(std::optional<uint32_t> lane, uint64_t state,
                                         const std::optional<RoundNorms>& norms = {},
-                                        int64_t wait_ms = 0) {
+                                        int64_t wait_ms = 0, bool squares = false) {
     StepRequest request;
-    request.state = WantedState{state, wait_ms};
+    request.state = WantedState{state, wait_ms, squares};
     request.norms = norms;
     if (lane.has_value()) {
       request.step.emplace();
@@ -262,6 +262,24 @@ TEST_CASE("norms that cannot be are refused, and change nothing") {
   store.content.clip.reset();
   CHECK(store.Exchange({}, 0, NormsOf(0, {100, 100})).status().message() ==
         "norms of a round come, and the job clips no round by norm");
+}
+
+TEST_CASE("a store with all partitions tells squares to who carries norms to further holders") {
+  for (const NormClip& clip : kClips) {
+    ClipStore whole({0, 1, 2}, /*alone=*/true, clip), further({0, 2}, false, clip);
+    for (const uint32_t lane : {0u, 1u}) {
+      REQUIRE(whole.Exchange(lane, 1).ok());
+      REQUIRE(further.Exchange(lane, 1).ok());
+    }
+    CHECK(further.Exchange({}, 1)->header.norms_wanted());
+    const auto asked = whole.Exchange({}, 1, {}, 0, /*squares=*/true);
+    CHECK_FALSE(asked->header.waits());
+    const std::vector<PartitionSquares> told = Told(*asked);
+    REQUIRE(told.size() == 3);
+    const RoundNorms norms = NormsOf(0, SquaresOfVariables(told, 2));
+    CHECK_FALSE(further.Exchange({}, 1, norms)->header.waits());
+    for (const uint32_t id : {0u, 2u}) CHECK(further.ValueOf(id) == whole.ValueOf(id));
+  }
 }
 
 }  // namespace

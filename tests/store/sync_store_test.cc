@@ -343,5 +343,52 @@ TEST_CASE("pieces of a table are of one state, even if it moves on between them"
   }
 }
 
+// A pull of a worker that has the values from another holder.
+StepRequest StatePullOf(uint64_t state) {
+  StepRequest request = SyncStore::PullOf(state);
+  for (Want& want : request.wants) {
+    want.rows.reset();
+    want.state_only = true;
+  }
+  return request;
+}
+
+TEST_CASE("a pull of the state alone waits for it, and brings no bytes") {
+  SyncStore store;
+  StepRequest request = StatePullOf(1);
+  SyncStore::AddPush(request, 0, 0, 4);
+  const auto pushed = store.Apply(std::move(request));
+  const auto pull = store.Apply(StatePullOf(1));
+  CHECK(pushed->count + pull->count == 0);
+  CHECK(store.Push(0, 1, 2)->outcome(0) == PUSH_APPLIED);
+  for (const auto& answer : {pushed, pull}) {
+    REQUIRE(answer->count == 1);
+    REQUIRE(answer->reply.ok());
+    CHECK_FALSE(answer->waits());
+    CHECK(answer->reply->pieces.empty());
+    REQUIRE(answer->reply->header.partitions_size() == 4);
+    for (const PartitionState& of : answer->reply->header.partitions()) CHECK(of.bytes() == 0);
+  }
+  CHECK(pushed->outcome(2) == PUSH_TAKEN);
+  // Nothing is pinned by an answer without values, and the next push writes in place.
+  CHECK(store.content.Find(0)->pinned()->bytes() == 0);
+}
+
+TEST_CASE("a pull of the state alone ends where a state is gone, and shows that nobody needs it") {
+  SyncStore store;
+  for (const uint32_t lane : {0u, 1u}) store.Push(0, lane, 1);
+  CHECK(store.Apply(StatePullOf(0))->reply.ok());  // the state before
+  store.Push(1, 0, 1);
+  CHECK(absl::IsOutOfRange(store.Apply(StatePullOf(0))->reply.status()));
+  // As every pull of a state it names all trained partitions.
+  StepRequest some = StatePullOf(1);
+  some.wants.erase(some.wants.begin());
+  CHECK(absl::IsInvalidArgument(store.Apply(std::move(some))->reply.status()));
+  StepRequest rows = StatePullOf(1);
+  rows.wants[2].rows = RowIds{1};
+  CHECK(store.Apply(std::move(rows))->reply.status().message() ==
+        "partition 2: rows are named, and their values are not wanted");
+}
+
 }  // namespace
 }  // namespace paracord
