@@ -41,6 +41,16 @@ absl::Status CheckSnapshotOrder(const SnapshotRequest& request, uint32_t index) 
   return absl::OkStatus();
 }
 
+// What is to be written has to be here.
+absl::Status CheckWritten(const SnapshotRequest& request, const Content& content) {
+  for (const uint32_t id : request.only()) {
+    if (content.Find(id) != nullptr) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("a snapshot of partition ", id, " is ordered, which is not held here"));
+  }
+  return absl::OkStatus();
+}
+
 // A snapshot of a synchronous job is a cut, because partitions of two states make no checkpoint.
 absl::Status CheckCut(const SnapshotRequest& request, const Content& content) {
   if (!content.sync && !request.has_cut()) return absl::OkStatus();
@@ -240,6 +250,7 @@ void ParameterServer::Impl::Snapshot(const SnapshotRequest& request, const CallP
     ASSIGN_OR_RETURN(content, CheckContent(request.fence()));
     RETURN_IF_ERROR(CheckSnapshotOrder(request, options_.index));
     RETURN_IF_ERROR(CheckCut(request, *content));
+    RETURN_IF_ERROR(CheckWritten(request, *content));
     ASSIGN_OR_RETURN(started, orders_.Snapshot(request.round(), call, answers));
     if (started != nullptr) MakeTask(request, std::move(content), *started);
     return absl::OkStatus();
@@ -270,6 +281,7 @@ void ParameterServer::Impl::MakeTask(const SnapshotRequest& request,
   if (request.continued()) {
     order.changes.own = {.generation = request.fence().generation(), .round = request.round()};
   }
+  order.only.assign(request.only().begin(), request.only().end());
   if (request.has_cut()) writing.cut = request.cut();
   writing.content = std::move(content);
   writing.task =

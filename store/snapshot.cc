@@ -53,6 +53,11 @@ SnapshotTask::SnapshotTask(Files& files, const Content& content, SnapshotOrder o
 
 SnapshotTask::~SnapshotTask() { Forget(); }
 
+bool SnapshotTask::Writes(const Partition& partition) const {
+  return order_.only.empty() ||
+         std::ranges::find(order_.only, partition.facts().id) != order_.only.end();
+}
+
 void SnapshotTask::GiveWay() {
   for (int i = 0; i < kGiveWaySteps && give_way_left_ > 0 && content_.pushes.load() > 0; ++i) {
     --give_way_left_;
@@ -74,6 +79,7 @@ absl::Status SnapshotTask::MakeImages() {
   uint64_t left = std::min(kCopiedMax, copies_.bytes_max() / (tables ? 2 : 1));
   reserved_.emplace(copies_);
   for (const auto& partition : content_.partitions) {
+    if (!Writes(*partition)) continue;
     const uint64_t bytes = partition->resident_bytes();
     const bool copied = !partition->is_table() && bytes <= left && reserved_->More(bytes);
     if (copied) left -= bytes;

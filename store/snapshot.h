@@ -26,6 +26,8 @@ struct SnapshotOrder {
   PsFileIdentity identity;
   std::string directory;    // absolute, and exists
   ImageOrder changes = {};  // rows that may be left out
+  // Ids of the partitions that are written, which are held; none: all that are held.
+  std::vector<uint32_t> only = {};
 };
 
 class SnapshotTask {
@@ -60,6 +62,7 @@ class SnapshotTask {
     bool awaited = false;  // the partition may still refer to the image
     std::string ledger{};  // in the file's format
   };
+  bool Writes(const Partition& partition) const;
   // Yields to pushes that are being applied, within limits, because both need memory bandwidth and
   // processors.
   void GiveWay();

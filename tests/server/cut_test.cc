@@ -3,6 +3,8 @@
 
 #include "common/memory_budget.h"
 #include "storage/safetensors.h"
+#include "store/partition_set.h"
+#include "tests/batches.h"
 #include "tests/server/ps_fixture.h"
 
 namespace paracord {
@@ -162,6 +164,47 @@ TEST_CASE("a synchronous job is written by cuts alone, another one without, and 
   SnapshotRequest order = async.SnapshotOrder(1);
   order.set_cut(0);
   CHECK(refused(async, order).find("has no rounds") != std::string::npos);
+}
+
+TEST_CASE("a ps writes the partitions alone that an order names, and holds the others") {
+  SyncPs test;
+  test.Round(0);
+  SnapshotRequest order = test.CutOrder(1, 1);
+  order.add_only(2);
+  const auto reply = test.ps.Call<SnapshotReply>(method::kSnapshot, order);
+  REQUIRE(reply.ok());
+  REQUIRE(reply->partitions_size() == 1);
+  CHECK(reply->partitions(0).id() == 2);
+  CHECK(test.Written(1) == Floats(2, -1.0f));
+  const std::string path =
+      test.ps.dir() + "/checkpoints/" + RoundDirectory(1, 1) + "/" + PsFileName(0, 1);
+  const auto file = SafetensorsFile::Open(test.ps.files, path);
+  REQUIRE(file.ok());
+  CHECK((*file)->header().Find("dense/kernel/part_0") == nullptr);
+  CHECK(test.memory->snapshots()->bytes() == 0);
+  test.Round(1);  // training goes on in all of them
+  CHECK(test.ps.PullAll().values.at(0)[0] == -2.0f);
+
+  SnapshotRequest stranger = test.CutOrder(2, 2);
+  stranger.add_only(9);
+  const auto refused = test.ps.Call<SnapshotReply>(method::kSnapshot, stranger).status();
+  CHECK(absl::IsInvalidArgument(refused));
+  CHECK(refused.message() == "a snapshot of partition 9 is ordered, which is not held here");
+}
+
+TEST_CASE("a cut of some partitions waits for these alone") {
+  SyncPs test;
+  SnapshotRequest order = test.CutOrder(1, 1);
+  order.add_only(0);
+  const auto call = test.ps.Send(method::kSnapshot, order);
+  CHECK(call->answered == 0);
+  test.Lane(0, 0);
+  // The last lane, in the partition that is written.
+  const PlanBatch last = *FindBatch(test.ps.model.plan, BatchOf(0, 1, 0));
+  test.ps.ps->content()->Find(0)->Push(last, /*rejected=*/true, {}, {});
+  test.ps.loop.RunPosted();
+  REQUIRE(test.ps.Answer<SnapshotReply>(call).ok());
+  CHECK(test.ps.ps->content()->Find(1)->GetCounts().state == 0);
 }
 
 }  // namespace
