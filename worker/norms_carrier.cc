@@ -16,8 +16,12 @@ std::optional<RoundNorms> NormsCarrier::Begin() {
 
 void NormsCarrier::Told(uint32_t variable, const PartitionState& state) {
   if (!state.has_squares() || !(state.squares() >= 0)) return;
-  told_[state.partition()] = {state.squares_round(),
-                              {state.partition(), variable, state.squares()}};
+  // Of several holders of a partition some may lack lanes of the round that another waits with.
+  const auto [at, first] = told_.try_emplace(state.partition());
+  auto& [round, squares] = at->second;
+  if (!first && round > state.squares_round()) return;
+  round = state.squares_round();
+  squares = {state.partition(), variable, state.squares()};
 }
 
 bool NormsCarrier::End(bool wanted) {

@@ -18,7 +18,7 @@ namespace paracord {
 
 class NormsCarrier {
  public:
-  // `trained`: partitions, of all ps.
+  // `trained`: partitions, of all ps, each once.
   NormsCarrier(size_t trained, uint32_t variables) : trained_(trained), variables_(variables) {}
 
   // The worker has a lease of the batch's split, with this proof, which norms need.
@@ -28,7 +28,8 @@ class NormsCarrier {
   }
   // Takes the norms for an exchange that begins; nullopt: none are known.
   std::optional<RoundNorms> Begin();
-  // A ps tells this of a partition. A sum of squares that is none is ignored.
+  // A ps tells this of a partition. A sum of squares that is none is ignored, and of those that
+  // several holders tell so are older rounds.
   void Told(uint32_t variable, const PartitionState& state);
   // All ps have answered. True: a round waits for norms that were carried to nobody yet, so the
   // worker asks again at once.

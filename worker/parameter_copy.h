@@ -61,6 +61,12 @@ class ParameterCopy {
                 size_t devices = 1);
 
   bool has_tables() const { return has_tables_; }
+  // Whether exchanges go to that ps. One that holds nothing may be dead, or hold what the session
+  // does not name, where partitions have further holders or the session knows no life of it.
+  bool TakesPart(uint32_t ps) const {
+    const bool known = !session_.ps(static_cast<int>(ps)).boot_id().empty();
+    return !parts_[ps].empty() || (known && !has_copies_);
+  }
   std::span<const std::span<const float>> values() const { return value_spans_; }
   // The rows of tables that the values have; null: none.
   const std::shared_ptr<PulledRows>& pulled() const { return pulled_; }
@@ -121,6 +127,9 @@ class ParameterCopy {
     uint64_t row = 0;  // its elements
     bool table = false;
     bool trained = false;
+    // This ps is a further holder (PartitionSpec.copies): it is sent what the first holder is sent,
+    // and is asked for its state, while the values come from the first.
+    bool state_only = false;
     Encoding push = ENCODING_FLOAT32;
     Encoding pull = ENCODING_FLOAT32;
     size_t place = 0;                    // in Sent::parts
@@ -147,6 +156,8 @@ class ParameterCopy {
   };
 
   Part MakePart(const PartitionSpec& partition);
+  void AddCopies(const PartitionSpec& partition);
+  void AddPart(uint32_t ps, const Part& part);
   ExchangeRequest Header(uint32_t ps, const std::string& worker) const;
   static std::span<const uint64_t> IdsOf(const Part& part, const TableRows* rows);
   static Range RangeOf(const Part& part, const TableRows* rows);
@@ -170,10 +181,11 @@ class ParameterCopy {
   const TransferOptions transfer_;
   std::vector<std::vector<Part>> parts_;                           // by ps
   std::vector<absl::flat_hash_map<uint32_t, size_t>> part_of_id_;  // by ps: its index in parts_
-  std::vector<std::vector<Part*>> parts_of_;                       // by variable
+  std::vector<std::vector<Part*>> parts_of_;                       // by variable, of first holders
   size_t places_ = 0;
   std::pmr::memory_resource* const resource_;
   bool has_tables_ = false;
+  bool has_copies_ = false;                      // some partition has a further holder
   std::vector<std::pmr::vector<float>> values_;  // by variable; empty for tables
   std::shared_ptr<PulledRows> pulled_, spare_;
   std::vector<std::span<const float>> value_spans_;

@@ -180,10 +180,14 @@ void PsSession::Exchange(ExchangeOrder order, const std::shared_ptr<StepArrays>&
     calls_.early = static_cast<const Step&>(*step).early();
   }
   calls_.result.outcome.next = std::numeric_limits<uint32_t>::max();
-  calls_.open = static_cast<uint32_t>(links_.size());
   calls_.tries.resize(links_.size());
+  for (uint32_t ps = 0; ps < links_.size(); ++ps) {
+    calls_.tries[ps].answered = !copy_->TakesPart(ps);
+    if (copy_->TakesPart(ps)) ++calls_.open;
+  }
   calls_.done = std::move(done);
   for (uint32_t ps = 0; ps < links_.size(); ++ps) {
+    if (!copy_->TakesPart(ps)) continue;
     calls_.tries[ps].first_sent_ms = environment_.loop.NowMs();
     Send(ps);
   }

@@ -69,7 +69,7 @@ class PsSession : public ParameterSession {
   struct Calls {
     ExchangeOrder order;
     std::shared_ptr<EarlyPush> early;  // what was sent before
-    uint32_t open = 0;                 // ps that have not answered
+    uint32_t open = 0;                 // ps that take part and have not answered
     std::vector<PsTries> tries;        // by ps
     ExchangeResult result;
     bool repeated = false;                                // some call may still be sending

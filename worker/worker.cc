@@ -24,6 +24,15 @@ constexpr int64_t kLeaveMs = 1000;  // to say goodbye
 constexpr int64_t kEndedMs = 2000;  // after the job's end, between two looks for a coordinator
 constexpr size_t kShownBytesMax = 100;
 
+// Returns the session with the holders of partitions that exchanges go to: all of them in
+// synchronous training. Otherwise the first alone, because asynchronous updates do not commute.
+Session WithHolders(Session session, bool sync) {
+  for (int i = 0; !sync && i < session.partitions_size(); ++i) {
+    session.mutable_partitions(i)->clear_copies();
+  }
+  return session;
+}
+
 }  // namespace
 
 Worker::Worker(WorkerOptions options, OpenWorkloadFn open, Environment environment,
@@ -282,24 +291,24 @@ void Worker::StartSession(const Session& session) {
                            .transfer = {EncodingOfWire(job_->wire), job_->compression},
                            .overlap = job_->overlap,
                            .early_push_bytes = options_.early_push_bytes};
-  const TrainerOptions how{
-      .overlap = job_->overlap,
-      .keeps_residuals = options.transfer.keeps_residuals(),
-      .exact_values = options.transfer.wire == ENCODING_FLOAT32,
-      .staleness = job_->guarantees.staleness.value_or(0),
-      .sync = job_->guarantees.sync(),
-      .backup = job_->guarantees.backup_factor,
-      .clips_rounds = job_->guarantees.sync() && ReadNormClip(job_->optimizer).on(),
-      .adds_lanes = job_->guarantees.sync() &&
-                    (options.transfer.wire == ENCODING_FLOAT32 || job_->guarantees.reduce_fast),
-      .figures = figures_};
+  const bool sync = job_->guarantees.sync();
+  const TrainerOptions how{.overlap = job_->overlap,
+                           .keeps_residuals = options.transfer.keeps_residuals(),
+                           .exact_values = options.transfer.wire == ENCODING_FLOAT32,
+                           .staleness = job_->guarantees.staleness.value_or(0),
+                           .sync = sync,
+                           .backup = job_->guarantees.backup_factor,
+                           .clips_rounds = sync && ReadNormClip(job_->optimizer).on(),
+                           .adds_lanes = sync && (options.transfer.wire == ENCODING_FLOAT32 ||
+                                                  job_->guarantees.reduce_fast),
+                           .figures = figures_};
   ++figures_->sessions;
   log_.Info("joined: session {}, generation {}, {} ps", session.id(), session.generation(),
             links.size());
   environment_.executor.Run(
       [workload = workload_, plan = session.plan()] { workload->feed->Start(plan); }, [] {});
-  auto parameters = std::make_unique<PsSession>(std::move(options), session, workload_,
-                                                std::move(links), environment_, stale);
+  auto parameters = std::make_unique<PsSession>(std::move(options), WithHolders(session, sync),
+                                                workload_, std::move(links), environment_, stale);
   trainer_ = std::make_unique<Trainer>(how, session.plan(), workload_, std::move(parameters),
                                        environment_, std::move(callbacks));
   CheckSameDir(session);

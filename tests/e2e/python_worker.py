@@ -98,9 +98,10 @@ class Session:
                                   rejected=batch is not None and gradients is None)
         if self.session.plan.lanes:
             head.state, head.wait_ms = state, 100
-        ours, pieces = {p.id: p for p in self.session.partitions if p.ps == i}, []
+        sync, pieces = self.layer.job["consistency"] == "sync", []
+        ours = {p.id: p for p in self.session.partitions if p.ps == i or sync and i in p.copies}
         for p in ours.values():
-            head.pull.add(partition=p.id)
+            head.pull.add(partition=p.id, state_only=p.ps != i)
             if gradients:
                 rows = gradients[p.variable][p.row_begin:p.row_end].astype("<f4").tobytes()
                 pieces.append(pb.Piece(partition=p.id, data=rows))

@@ -102,5 +102,20 @@ TEST_CASE("norms that reached one ps alone are carried again by another worker")
   CHECK(cluster.ps[1].state() == 1);
 }
 
+TEST_CASE("of several holders of a partition the one that is further says the squares") {
+  for (const bool further_first : {true, false}) {
+    NormsCarrier carrier(2, 1);
+    carrier.Begin();
+    carrier.Told(0, Telling(1, 5, 2));
+    carrier.Told(0, Telling(0, further_first ? 5 : 4, further_first ? 3 : 9));
+    carrier.Told(0, Telling(0, further_first ? 4 : 5, further_first ? 9 : 3));
+    CHECK(carrier.End(true));
+    const std::optional<RoundNorms> norms = carrier.Begin();
+    REQUIRE(norms.has_value());
+    CHECK(norms->round() == 5);
+    CHECK(norms->squares(0) == 5);
+  }
+}
+
 }  // namespace
 }  // namespace paracord

@@ -2,6 +2,7 @@
 #include "worker/ps_session.h"
 
 #include <catch2/catch.hpp>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -12,6 +13,8 @@
 
 namespace paracord {
 namespace {
+
+using std::string_literals::operator""s;
 
 class KeptCalls : public Link {
  public:
@@ -60,7 +63,8 @@ class TwoWeights : public GradientProgram {
 
 // Two ps with one weight each.
 struct TwoPs {
-  explicit TwoPs(bool overlap) {
+  explicit TwoPs(
+      bool overlap, const std::function<void(Session&)>& change = [](Session&) {}) {
     for (uint32_t i = 0; i < 2; ++i) {
       opened.add_ps()->set_boot_id(i == 0 ? "a" : "b");
       PartitionSpec& partition = *opened.add_partitions();
@@ -69,6 +73,7 @@ struct TwoPs {
       partition.set_row_end(1);
       partition.set_ps(i);
     }
+    change(opened);
     workload->program = std::make_unique<TwoWeights>();
     session = std::make_unique<PsSession>(
         PsSessionOptions{
@@ -188,6 +193,68 @@ TEST_CASE("a ps that lets a pull wait and cannot ends the session") {
     if (one.pieces) pieces.push_back({0, 0, absl::Cord("four")});
     test.Answer(0, WaitsFor({1}), std::move(pieces));
     CHECK(test.ended == std::vector<std::string>{one.said});
+  }
+}
+
+TEST_CASE("an exchange leaves out a ps that is away and holds nothing of the session") {
+  TwoPs test(/*overlap=*/false, [](Session& session) {
+    for (PartitionSpec& partition : *session.mutable_partitions()) partition.set_ps(1);
+    session.mutable_ps(0)->clear_boot_id();
+  });
+  std::vector<ExchangeResult> results;
+  test.session->Exchange({}, nullptr,
+                         [&](const ExchangeResult& result) { results.push_back(result); });
+  CHECK(test.links[0].calls.empty());
+  test.loop.Advance(2000);
+  CHECK(test.session->WaitsFor() == "ps:1 for 2 s (no answer yet)");
+  ExchangeReply reply = Weight(0, 3);
+  *reply.add_partitions() = Weight(1, 3).partitions(0);
+  test.Answer(1, reply, {{0, 0, absl::Cord("\0\0\0\0"s)}, {1, 0, absl::Cord("\0\0\0\0"s)}});
+  REQUIRE(results.size() == 1);
+  CHECK(results[0].error.ok());
+  CHECK_FALSE(results[0].outcome.waits);
+}
+
+TEST_CASE("an exchange is over when every holder has answered, and fails if one does not") {
+  for (const uint32_t silent : {0u, 1u}) {
+    TwoPs test(/*overlap=*/false, [](Session& session) {
+      session.mutable_partitions()->DeleteSubrange(1, 1);
+      session.mutable_partitions(0)->add_copies(1);
+    });
+    std::vector<ExchangeResult> results;
+    const auto pull = [&] {
+      ExchangeOrder order;
+      order.state = 3;
+      test.session->Exchange(std::move(order), nullptr,
+                             [&](const ExchangeResult& result) { results.push_back(result); });
+    };
+    const auto answer = [&](uint32_t ps) {
+      ExchangeReply reply = Weight(0, 3);
+      if (ps == 1) reply.mutable_partitions(0)->clear_bytes();
+      std::vector<PieceView> pieces;
+      if (ps == 0) pieces.push_back({0, 0, absl::Cord("\0\0\0\0"s)});
+      test.Answer(ps, reply, std::move(pieces));
+    };
+    pull();
+    CHECK_FALSE(test.links[0].requests.back().pull(0).state_only());
+    CHECK(test.links[1].requests.back().pull(0).state_only());
+    answer(1 - silent);
+    CHECK(results.empty());
+    answer(silent);
+    REQUIRE(results.size() == 1);
+    CHECK(results[0].error.ok());
+    pull();
+    test.Answer(1 - silent, WaitsFor({2}));
+    for (int i = 0; i < 3; ++i) {
+      REQUIRE(results.size() == 1);
+      REQUIRE(test.links[silent].calls.size() == 1);
+      const ReplyFn done = std::move(test.links[silent].calls[0]);
+      test.links[silent].calls.clear();
+      done(absl::UnavailableError("the ps is dead"));
+      test.loop.Advance(100);
+    }
+    REQUIRE(results.size() == 2);
+    CHECK(absl::IsUnavailable(results[1].error));
   }
 }
 

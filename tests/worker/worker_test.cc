@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "program/workload.h"
 #include "proto/protocol.h"
 #include "spdlog/spdlog.h"
+#include "tests/batches.h"
 #include "tests/example_job.h"
 #include "tests/fakes.h"
 #include "tests/keras/cpu_program.h"
@@ -396,6 +398,49 @@ TEST_CASE("a worker without a coordinator does not wait for lanes that may be no
   hold(absl::UnavailableError("the connection broke"));
   joining.loop.Advance(100);
   CHECK(sessions == 2);
+}
+
+TEST_CASE("a worker pushes to further holders in synchronous training, and not in another one") {
+  const bool sync = GENERATE(false, true);
+  ExampleJob example;
+  if (sync) example.job.guarantees.consistency = "sync";
+  if (sync) example.job.guarantees.recovery = "rollback";
+  if (sync) example.job.guarantees.round_batches = 1;
+  Joining joining([&](const Job& job) { return OpenWorkload(example.files, job, OnOneThread()); });
+  std::set<std::string> asked;  // boot ids of ps that are asked for partitions
+  int wants = 0;
+  joining.network.answers = [&](std::string_view name, const absl::Cord& bytes) {
+    std::optional<OneAnswer::Answer> answer;
+    if (name == method::kJoin) {
+      const absl::StatusOr<JoinRequest> request = ParseMessage<JoinRequest>(bytes);
+      JoinReply reply;
+      if (!request->has_facts()) {
+        reply.set_job_json(JobToJson(example.job));
+      } else {
+        Session& session = *reply.mutable_session() = OnOnePs(request->facts(), 1);
+        session.add_ps()->set_boot_id("of a further holder");
+        for (auto& partition : *session.mutable_partitions()) partition.add_copies(1);
+        if (sync) *session.mutable_plan() = PlanOfLanes(request->facts().records(), 1, 1);
+      }
+      answer = Joined(ToParts(reply));
+    } else if (name == method::kWork) {
+      WorkReply reply;
+      if (ParseMessage<WorkRequest>(bytes)->want_task()) {
+        if (++wants > 1) return answer;  // stays parked
+        Lease& lease = sync ? *reply.add_lanes() : *reply.mutable_lease();
+        lease.set_id(1);
+        lease.set_end_batch(1);
+      }
+      answer = Joined(ToParts(reply));
+    } else if (name == method::kExchange) {
+      const ExchangeRequest header = DecodeExchangeRequest(bytes)->header;
+      if (header.pull_size() > 0) asked.insert(header.fence().boot_id());
+    }
+    return answer;
+  };
+  joining.loop.Advance(2000);
+  const std::set<std::string> first = {"the same in each"};
+  CHECK(asked == (sync ? std::set<std::string>{"of a further holder", "the same in each"} : first));
 }
 
 }  // namespace
