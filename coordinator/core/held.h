@@ -8,6 +8,9 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
+
+#include "storage/checkpoint.h"
 
 namespace paracord {
 
@@ -24,5 +27,26 @@ struct HeldPartition {
 // current state or as the previous state, which a partition keeps. If several ps hold a partition,
 // every copy has to.
 std::optional<std::string> NeedsRollback(uint32_t partitions, std::span<const HeldPartition> held);
+
+// Returns the state that a checkpoint of a synchronous job holds.
+uint64_t StateOfCut(const Manifest& manifest);
+
+// Whether all these partitions can serve the state; false if there are none.
+bool ServeAll(std::span<const HeldPartition> partitions, uint64_t state);
+
+// Ps that go on together from one state.
+struct CommonHolders {
+  uint64_t state = 0;
+  std::vector<bool> serves;  // by ps
+};
+
+// Chooses who goes on where partitions have several holders: the ps that serve the greatest state
+// which, for every one of the job's `partitions`, some ps serves. `held` has the partitions of each
+// ps, none of one that takes no part. A ps serves a state if all its partitions do, since a push
+// names every trained partition of a ps. nullopt: there is no such state, or only older ones than
+// `least`, the state of the newest checkpoint.
+std::optional<CommonHolders> ChooseHolders(uint32_t partitions,
+                                           std::span<const std::vector<HeldPartition>> held,
+                                           uint64_t least);
 
 }  // namespace paracord

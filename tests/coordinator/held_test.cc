@@ -2,6 +2,7 @@
 #include "coordinator/core/held.h"
 
 #include <catch2/catch.hpp>
+#include <optional>
 #include <vector>
 
 namespace paracord {
@@ -52,6 +53,58 @@ TEST_CASE("a partition that is not trained is of every state, and has to be held
 TEST_CASE("each of two holders of a partition has to serve the least state") {
   CHECK(NeedsRollback(1, HeldPartitions{AtState(0, 7, true), AtState(0, 6)}) == std::nullopt);
   CHECK(NeedsRollback(1, HeldPartitions{AtState(0, 7), AtState(0, 6)}).has_value());
+}
+
+using OfPs = std::vector<HeldPartitions>;
+
+std::vector<bool> Chosen(uint32_t partitions, const OfPs& held, uint64_t least = 0) {
+  const std::optional<CommonHolders> common = ChooseHolders(partitions, held, least);
+  return common.has_value() ? common->serves : std::vector<bool>();
+}
+
+TEST_CASE("holders of one state all go on") {
+  const HeldPartitions both = {AtState(0, 7), AtState(1, 7)};
+  CHECK(ChooseHolders(2, OfPs{both, both}, 0)->state == 7);
+  CHECK(Chosen(2, {both, both, {}}) == std::vector<bool>{true, true, false});
+  // Each partition needs one holder, whichever that is.
+  CHECK(Chosen(2, {{AtState(0, 7)}, {AtState(1, 7)}}) == std::vector<bool>{true, true});
+  CHECK(Chosen(3, {{AtState(0, 7)}, {AtState(1, 7)}}).empty());
+  CHECK(Chosen(1, {}).empty());
+}
+
+TEST_CASE("the greatest state that some holder of every partition serves goes on") {
+  const OfPs apart = {{AtState(0, 9)}, {AtState(0, 7)}};
+  CHECK(ChooseHolders(1, apart, 0)->state == 9);
+  CHECK(Chosen(1, apart) == std::vector<bool>{true, false});
+  // A round ahead with the state before.
+  CHECK(ChooseHolders(2, OfPs{{AtState(0, 7, true)}, {AtState(1, 6)}}, 0)->state == 6);
+  CHECK(Chosen(2, {{AtState(0, 7, true)}, {AtState(1, 6)}}) == std::vector<bool>{true, true});
+  CHECK(Chosen(2, {{AtState(0, 7)}, {AtState(1, 6)}}).empty());
+  // One holder of partition 1 is behind, and the other one is not.
+  const HeldPartitions first = {AtState(0, 7), AtState(1, 7)};
+  CHECK(Chosen(2, {first, {AtState(1, 6)}, {AtState(0, 7)}}) ==
+        std::vector<bool>{true, false, true});
+}
+
+TEST_CASE("a ps serves a state if all that it holds does") {
+  // Ps 0 has partition 0 alone at state 7, and pushes name all partitions of a ps.
+  const OfPs torn = {{AtState(0, 7), AtState(1, 5)}, {AtState(1, 7)}, {AtState(0, 5)}};
+  CHECK(Chosen(2, torn).empty());
+  const OfPs whole = {{AtState(0, 7), AtState(1, 5)}, {AtState(1, 7)}, {AtState(0, 7)}};
+  CHECK(Chosen(2, whole) == std::vector<bool>{false, true, true});
+}
+
+TEST_CASE("a state older than the newest checkpoint is not gone on from") {
+  const OfPs held = {{AtState(0, 7, true)}, {AtState(0, 6)}};
+  CHECK(ChooseHolders(1, held, 7)->state == 7);
+  CHECK(Chosen(1, held, 8).empty());
+}
+
+TEST_CASE("a holder of partitions that are not trained serves every state") {
+  const HeldPartition frozen{.id = 1, .trained = false, .state = 0, .serves_before = false};
+  CHECK(Chosen(2, {{AtState(0, 7)}, {frozen}}) == std::vector<bool>{true, true});
+  CHECK(ChooseHolders(1, OfPs{{{.id = 0, .trained = false, .state = 0, .serves_before = false}}}, 0)
+            ->state == 0);
 }
 
 }  // namespace
