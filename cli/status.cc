@@ -86,8 +86,11 @@ std::string OneTask(const json& ps) {
 
 void PrintMove(const json& move, std::ostream& out) {
   if (move.empty()) return;
-  out << absl::StrFormat("move to %d ps: %s%s\n", move.value("ps", uint64_t{0}),
-                         move.value("phase", ""),
+  const std::string what =
+      move.value("copies", false)
+          ? absl::StrCat("new copies of ", move.value("partitions", uint64_t{0}), " partitions")
+          : absl::StrCat("move to ", move.value("ps", uint64_t{0}), " ps");
+  out << absl::StrFormat("%s: %s%s\n", what, move.value("phase", ""),
                          move.contains("problem") ? ": " + move.value("problem", "") : "");
 }
 

@@ -362,18 +362,16 @@ void JobReader::ReadCheckpoint() {
   fields.ReportUnknown();
 }
 
-// Second holders read the checkpoints that the first ones write.
+// In asynchronous jobs second holders read the checkpoints that the first ones write.
 void JobReader::ReadCopies() {
   fields_.Integer("copies", 0, 1, job_.partitioner.copies);
-  if (job_.partitioner.copies == 0) return;
-  if (job_.guarantees.sync()) {
-    fields_.Problem("copies",
-                    "is of asynchronous jobs, and `consistency` is \"sync\": leave copies out");
-  } else if (job_.checkpoint.every_seconds == 0) {
+  if (job_.partitioner.copies == 0 || job_.guarantees.sync()) return;
+  if (job_.checkpoint.every_seconds == 0) {
     fields_.Problem(
         "copies",
-        "are read from checkpoints while the job trains, and `checkpoint.every_seconds` "
-        "is 0, which writes none: give a number above 0, or leave copies out");
+        "are read from checkpoints while an asynchronous job trains, and "
+        "`checkpoint.every_seconds` is 0, which writes none: give a number above 0, or leave "
+        "copies out");
   }
 }
 

@@ -23,11 +23,13 @@ nlohmann::json CopiesJson(const JobView& job) {
     const Ps& ps = job.ps.all()[i];
     const std::vector<uint32_t> ids = SecondsOn(job.record.layout(), i);
     const std::string& prepared = ps.description.prepared();
-    const bool has =
-        ps.state != PsState::kAway && job.ps.HasPrepared(i, prepared, ids) && !prepared.empty();
+    const bool hot = job.options.HasHotCopies();
+    const bool has = hot ? ps.state == PsState::kReady
+                         : ps.state != PsState::kAway && job.ps.HasPrepared(i, prepared, ids) &&
+                               !prepared.empty();
     nlohmann::json entry = {{"partitions", ids.size()}, {"with_both", has ? ids.size() : 0}};
     if (has) {
-      entry["checkpoint"] = prepared;
+      if (!hot) entry["checkpoint"] = prepared;
       with_both += ids.size();
       for (const uint32_t id : ids) alone -= bytes[id];
     }

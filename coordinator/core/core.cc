@@ -86,7 +86,7 @@ std::vector<Effect> CoordinatorCore::Step(int64_t now_ms, const Event& event) {
   }
   if (!phases_.ended()) {
     const std::optional<std::string> lost = ps_.Drive(now_ms_, phases_.formed());
-    if (lost.has_value() && !PromoteSeconds(/*unprepared=*/true)) {
+    if (lost.has_value() && !PromoteSeconds(/*unprepared=*/true) && !MayFormWithoutAway()) {
       EndJob(ExitCode::kPeerLost, "failed", *lost);
     }
     DriveCopies(std::holds_alternative<TickEvent>(event));

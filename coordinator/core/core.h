@@ -7,8 +7,7 @@
 // the end), core_job.cc (what the job is), core_ps.cc (the cluster forms), core_rollback.cc (what
 // it begins with), core_joins.cc and core_workers.cc (workers), core_lanes.cc (leases of lanes),
 // core_failures.cc (batches that fail), core_move.cc (to more or fewer ps), core_copies.cc (second
-// holders),
-// core_rounds.cc (checkpoints),
+// holders), core_hot_copies.cc (those of synchronous training), core_rounds.cc (checkpoints),
 // core_cuts.cc (their states in synchronous training), core_history.cc (what each epoch brought).
 //
 // Its view of progress is advice. Whether a split or an epoch is done is read from the
@@ -132,10 +131,21 @@ class CoordinatorCore {
   void DriveGuests();
   std::vector<Standing> Standings() const;
   bool PromoteSeconds(bool unprepared);
-  void LayoutPromoted();
+  void WriteSeconds(Layout layout, bool promotes);
+  void SecondsWritten();
   bool MayPlaceCopies() const;
+  Layout LayoutNow() const;
+  std::optional<Layout> WithSeconds(const std::function<bool(const Ps&)>& available) const;
   void PlaceCopies();
   void PrepareCopies();
+
+  // core_hot_copies.cc
+  bool MayFormWithoutAway() const;
+  bool DecideHolders(std::optional<std::string>& why);
+  bool LeaveOut(const std::vector<bool>& stays);
+  bool GiveSeconds();
+  std::vector<bool> Serving(uint64_t state) const;
+  void HealCopies();
 
   // core_rollback.cc
   std::optional<std::string> WhyRollBack() const;
@@ -209,6 +219,7 @@ class CoordinatorCore {
   bool EndIsPlanned() const { return end_.planned() || ps_.AnyDrains() || move_.holds_training(); }
   CutView ViewOfCut() const;
   void OrderSnapshots();
+  void AskSnapshot(uint32_t index);
   void CheckCutAtEnd();
   void StatesRead();
   void RepeatRound(const std::string& why, int64_t after_ms);

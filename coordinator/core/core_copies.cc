@@ -11,16 +11,14 @@
 #include "coordinator/core/placement.h"
 
 namespace paracord {
-namespace {
-
-// After a ps was lost: it may come back in no time, and then prepare what it prepared before.
-constexpr int64_t kHealMs = 5000;
-
-}  // namespace
 
 void CoordinatorCore::DriveCopies(bool tick) {
   if (!options_.HasCopies() || !record_.fixed() || last_word_.done()) return;
   DriveGuests();
+  if (options_.HasHotCopies()) {
+    if (tick && MayPlaceCopies()) HealCopies();
+    return;
+  }
   if (ps_.AnyIs(PsState::kAway) || ps_.AnyIs(PsState::kSeen)) PromoteSeconds(/*unprepared=*/false);
   if (!tick || !MayPlaceCopies()) return;
   PlaceCopies();
@@ -30,7 +28,10 @@ void CoordinatorCore::DriveCopies(bool tick) {
 // A ps that is the first holder of nothing comes in beside training: it drops what it may still
 // have from before it was lost, and can then be a second holder.
 void CoordinatorCore::DriveGuests() {
-  if (generation_.claiming() || !generation_.wanted().empty()) return;
+  if (generation_.claiming() || !generation_.wanted().empty() || copies_.writing()) return;
+  // In synchronous training it may become a holder before the others are loaded, and a ps loads
+  // once in a generation.
+  if (options_.HasHotCopies() && !ps_.AllAre(PsState::kReady)) return;
   for (const uint32_t index : ps_.Idle(PsState::kSeen, now_ms_, /*needed=*/false)) {
     ps_.Adopt(index);
   }
@@ -69,7 +70,7 @@ std::vector<Standing> CoordinatorCore::Standings() const {
 
 // Lets the seconds take over the partitions of ps that are lost. Returns false if they cannot.
 bool CoordinatorCore::PromoteSeconds(bool unprepared) {
-  if (!options_.HasCopies() || !record_.fixed() || last_word_.done()) return false;
+  if (!options_.HasWarmCopies() || !record_.fixed() || last_word_.done()) return false;
   if (copies_.writing()) return true;
   if (move_.Is(Move::Phase::kWriting)) return false;
   const std::optional<Layout>& layout = record_.layout();
@@ -92,18 +93,25 @@ bool CoordinatorCore::PromoteSeconds(bool unprepared) {
   }
   effects_.Warn(
       absl::StrCat(who, " is lost: ", partitions, " partitions go on with their second holders"));
-  copies_.Write();
-  record_.SetLayout(std::move(next));
-  SaveJobState();
+  WriteSeconds(*std::move(next), /*promotes=*/true);
   return true;
 }
 
-// The layout in which seconds are first holders is durable.
-void CoordinatorCore::LayoutPromoted() {
+void CoordinatorCore::WriteSeconds(Layout layout, bool promotes) {
+  copies_.Write(promotes);
+  record_.SetLayout(std::move(layout));
+  SaveJobState();
+}
+
+// The layout with other seconds is durable.
+void CoordinatorCore::SecondsWritten() {
   PROBE("coordinator.copies.promoted");
   copies_.Written();
   if (phases_.ended()) return;
   PlaceLayout();
+  // In synchronous training the layout is written when the ps have been adopted, and before they
+  // begin.
+  if (options_.HasHotCopies()) return;
   if (!generation_.claiming()) ClaimNextGeneration("partitions have other holders");
 }
 
@@ -119,25 +127,26 @@ bool CoordinatorCore::MayPlaceCopies() const {
   });
 }
 
-// Gives a second ps to each partition that has none.
-void CoordinatorCore::PlaceCopies() {
-  const std::optional<Layout>& saved = record_.layout();
-  const auto available = [&](uint32_t ps) {
-    return ps_.all()[ps].state == PsState::kReady && ps_.all()[ps].no_room.empty();
-  };
+// The layout that counts.
+Layout CoordinatorCore::LayoutNow() const {
+  if (record_.layout().has_value()) return *record_.layout();
   Layout layout;
-  if (saved.has_value()) {
-    layout = *saved;
-  } else {
-    layout.given = options_.ps_addresses;
-    for (const Ps& ps : ps_.all()) layout.ps.push_back(ps.address);
-    layout.holders = HoldersOf(ps_.layout());
-  }
+  layout.given = options_.ps_addresses;
+  for (const Ps& ps : ps_.all()) layout.ps.push_back(ps.address);
+  layout.holders = HoldersOf(ps_.layout());
+  return layout;
+}
+
+// Returns the layout with a second ps for each partition that has none, as far as ps are available
+// and have room; nullopt: it is the one that counts.
+std::optional<Layout> CoordinatorCore::WithSeconds(
+    const std::function<bool(const Ps&)>& available) const {
+  Layout layout = LayoutNow();
   bool all = !layout.seconds.empty();
   for (size_t p = 0; p < layout.seconds.size() && all; ++p) {
-    all = layout.seconds[p] != kNobody && available(layout.seconds[p]);
+    all = layout.seconds[p] != kNobody && available(ps_.all()[layout.seconds[p]]);
   }
-  if (all) return;
+  if (all) return std::nullopt;
   const std::vector<uint64_t> bytes = BytesNow(View());
   const double factor = ResidentPerByte(View(), bytes);
   std::vector<uint64_t> first(ps_.size());
@@ -146,13 +155,21 @@ void CoordinatorCore::PlaceCopies() {
   for (uint32_t i = 0; i < ps_.size(); ++i) {
     const Ps& ps = ps_.all()[i];
     const auto most = static_cast<uint64_t>(static_cast<double>(VariablesMax(ps)) / factor);
-    places.push_back({ps.address, available(i), most - std::min(most, first[i])});
+    places.push_back({ps.address, available(ps), most - std::min(most, first[i])});
   }
   layout.seconds =
       PlaceSeconds(bytes, layout.holders, std::move(layout.seconds), std::move(places));
-  if (saved == layout) return;
+  if (record_.layout() == layout) return std::nullopt;
+  return layout;
+}
+
+// Gives a second ps to each partition that has none.
+void CoordinatorCore::PlaceCopies() {
+  std::optional<Layout> layout =
+      WithSeconds([](const Ps& ps) { return ps.state == PsState::kReady && ps.no_room.empty(); });
+  if (!layout.has_value()) return;
   PROBE("coordinator.copies.placed");
-  record_.SetLayout(std::move(layout));
+  record_.SetLayout(*std::move(layout));
   SaveJobState();
 }
 

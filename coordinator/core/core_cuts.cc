@@ -2,6 +2,7 @@
 // the job ends.
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/probe.h"
@@ -42,8 +43,20 @@ void CoordinatorCore::OrderSnapshots() {
     rounds_.SetCut(cuts_.Order(view), view.planned_end);
   }
   for (uint32_t i = 0; i < ps_.size(); ++i) {
-    if (ps_.Needed(i)) ps_.AskSnapshot(i, rounds_.Ask(ps_.PlaceOf(i)));
+    if (ps_.FileOf(i) != kNobody) AskSnapshot(i);
   }
+}
+
+// Orders the file of a first holder. What it holds as a second one is in another file.
+void CoordinatorCore::AskSnapshot(uint32_t index) {
+  SnapshotRequest request = rounds_.Ask(ps_.FileOf(index));
+  bool second = false;
+  for (const PartitionSpec& partition : ps_.layout()) {
+    if (partition.ps() == index) request.add_only(partition.id());
+    second = second || (partition.ps() != index && IsHeldBy(partition, index));
+  }
+  if (!second) request.clear_only();
+  ps_.AskSnapshot(index, std::move(request));
 }
 
 // An end was planned after a cut had been ordered ahead: asks the ps how far they are.

@@ -14,8 +14,8 @@ namespace {
 
 // The rate of the job's optimizer, which moving averages do not have; nullopt if no ps tells.
 std::optional<double> LearningRateOf(const JobView& job) {
-  for (const Ps& ps : job.ps.all()) {
-    for (const PartitionDescription& partition : ps.description.partitions()) {
+  for (const Ps* ps : job.ps.Holders()) {
+    for (const PartitionDescription& partition : ps->description.partitions()) {
       if (!partition.has_learning_rate() || partition.id() >= job.ps.layout().size()) continue;
       const uint32_t variable = job.ps.layout()[partition.id()].variable();
       if (job.record.variables()[variable].moving_average() > 0) continue;

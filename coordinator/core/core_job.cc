@@ -88,7 +88,7 @@ void CoordinatorCore::Handle(const JobStateWrittenEvent& event) {
   if (move_.Is(Move::Phase::kWriting) && (!event.status.ok() || !record_.writer().again())) {
     LayoutWritten(event.status);
   }
-  if (copies_.writing() && event.status.ok() && !record_.writer().again()) LayoutPromoted();
+  if (copies_.writing() && event.status.ok() && !record_.writer().again()) SecondsWritten();
   if (!event.status.ok()) {
     effects_.Error(absl::StrCat("job.state is not written: ", record_.writer().problem()));
     // An evaluation that is lost is only repeated; a decision to stop has to be durable first.

@@ -224,6 +224,7 @@ void CoordinatorCore::OpenSession(CallId call, const JoinRequest& request) {
     PartitionSpec& placed = *opened.add_partitions();
     placed = partition;
     placed.set_ps(ps_.PlaceOf(partition.ps()));
+    for (uint32_t& copy : *placed.mutable_copies()) copy = ps_.PlaceOf(copy);
   }
   *opened.mutable_plan() = record_.plan();
   refusals_.Joined(session->task);

@@ -19,18 +19,44 @@ namespace {
 
 using nlohmann::json;
 
-std::vector<uint64_t> SumByPs(size_t ps_count, const std::vector<uint64_t>& bytes,
-                              const std::vector<uint32_t>& holders) {
+constexpr int64_t kHealAgainMs = 30'000;  // after partitions did not get second holders
+
+// Returns the bytes that each ps serves in a layout. `hot`: second holders serve, too.
+std::vector<uint64_t> HeldThen(size_t ps_count, const std::vector<uint64_t>& bytes,
+                               const Layout& layout, bool hot) {
   std::vector<uint64_t> sums(ps_count);
-  for (size_t i = 0; i < bytes.size(); ++i) sums[holders[i]] += bytes[i];
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    sums[layout.holders[i]] += bytes[i];
+    if (hot && layout.SecondOf(i) != kNobody) sums[layout.SecondOf(i)] += bytes[i];
+  }
   return sums;
+}
+
+// Has each partition keep its second ps, if it stays and is not the first one now. In synchronous
+// training the others get one, since all ps load.
+void KeepSeconds(const JobView& job, const std::vector<uint64_t>& bytes, Layout& to) {
+  const auto count = static_cast<uint32_t>(to.ps.size());
+  if (job.record.layout().has_value()) to.seconds = job.record.layout()->seconds;
+  for (size_t i = 0; i < to.seconds.size(); ++i) {
+    uint32_t& second = to.seconds[i];
+    if (second >= count || second == to.holders[i]) second = kNobody;
+  }
+  if (!job.options.HasHotCopies()) return;
+  std::vector<CopyPlace> places;
+  for (const std::string& address : to.ps) places.push_back({address});
+  to.seconds = PlaceSeconds(bytes, to.holders, std::move(to.seconds), std::move(places));
 }
 
 std::string PlanJson(const JobView& job, const Move::Plan& plan) {
   const std::vector<uint64_t> bytes = BytesNow(job);
   const size_t count = std::max<size_t>(job.ps.size(), plan.to.ps.size());
-  const std::vector<uint64_t> before = SumByPs(count, bytes, HoldersOf(job.ps.layout()));
-  const std::vector<uint64_t> after = SumByPs(count, bytes, plan.to.holders);
+  std::vector<uint64_t> before(count);
+  for (const PartitionSpec& partition : job.ps.layout()) {
+    for (size_t i = 0; i < count; ++i) {
+      if (IsHeldBy(partition, static_cast<uint32_t>(i))) before[i] += bytes[partition.id()];
+    }
+  }
+  const std::vector<uint64_t> after = HeldThen(count, bytes, plan.to, job.options.HasHotCopies());
   json by_ps = json::array();
   for (size_t i = 0; i < count; ++i) {
     const std::string& address = i < plan.to.ps.size() ? plan.to.ps[i] : job.ps.all()[i].address;
@@ -84,7 +110,7 @@ absl::StatusOr<Move::Plan> CoordinatorCore::PlanMove(const ScaleRequest& request
   }
   if (move_.under_way()) {
     return absl::FailedPreconditionError(
-        absl::StrCat("a move to ", move_.plan().to.ps.size(), " ps is under way"));
+        absl::StrCat(move_.Name(), " is under way: ask again when it has ended"));
   }
   if (const absl::Status status = CheckCopiesMove(request); !status.ok()) return status;
   const std::vector<uint64_t> bytes = BytesNow(View());
@@ -102,11 +128,7 @@ absl::StatusOr<Move::Plan> CoordinatorCore::PlanMove(const ScaleRequest& request
   plan.to.given = options_.ps_addresses;
   const std::vector<uint32_t> before = HoldersOf(ps_.layout());
   plan.to.holders = Rebalance(request.ps(), bytes, before);
-  if (record_.layout().has_value()) plan.to.seconds = record_.layout()->seconds;
-  for (size_t i = 0; i < plan.to.seconds.size(); ++i) {
-    uint32_t& second = plan.to.seconds[i];
-    if (second >= request.ps() || second == plan.to.holders[i]) second = kNobody;
-  }
+  KeepSeconds(View(), bytes, plan.to);
   for (size_t i = 0; i < bytes.size(); ++i) {
     if (before[i] == plan.to.holders[i]) continue;
     ++plan.partitions;
@@ -123,7 +145,8 @@ absl::StatusOr<Move::Plan> CoordinatorCore::PlanMove(const ScaleRequest& request
 std::optional<std::string> CoordinatorCore::NoRoom(const Move::Plan& plan) const {
   const std::vector<uint64_t> bytes = BytesNow(View());
   const double factor = ResidentPerByte(View(), bytes);
-  const std::vector<uint64_t> after = SumByPs(plan.to.ps.size(), bytes, plan.to.holders);
+  const std::vector<uint64_t> after =
+      HeldThen(plan.to.ps.size(), bytes, plan.to, options_.HasHotCopies());
   for (size_t i = 0; i < after.size(); ++i) {
     const bool ours = i < ps_.size();
     if (!ours && i - ps_.size() >= ps_.invited().size()) continue;  // nobody has looked at it yet
@@ -178,7 +201,10 @@ void CoordinatorCore::DriveMove() {
   if (!trains || !settled || !ps_.AllAre(PsState::kReady) || ps_.AnyDrains()) return;
   for (uint32_t i = 0; i < move_.plan().to.ps.size(); ++i) {
     const Ps& ps = ps_.At(i);
-    if (i < ps_.size() && ps.state != PsState::kReady) return;  // a guest
+    if (i < ps_.size() && ps.state != PsState::kReady) {
+      if (!move_.heals() || move_.plan().to.Holds(i)) return;  // a guest
+      continue;
+    }
     if (!ps.no_room.empty()) return GiveUpMove(absl::StrCat("ps:", i, ": ", ps.no_room));
   }
   if (job_.guarantees.sync() || !HasTables() || PrepareMove()) StopForMove();
@@ -249,7 +275,7 @@ void CoordinatorCore::StopForMove() {
 
 // A claim that fails is made again, until it succeeds.
 void CoordinatorCore::ClaimForMove() {
-  const std::string why = absl::StrCat("the job moves to ", move_.plan().to.ps.size(), " ps");
+  const std::string why = move_.Why();
   generation_.Want(why);
   ClaimNextGeneration(why);
 }
@@ -281,13 +307,15 @@ void CoordinatorCore::LayoutWritten(const absl::Status& status) {
   }
   ps_.SetPs(to, now_ms_);
   PlaceLayout();
-  if (job_.guarantees.sync()) rollback_.Want(absl::StrCat("the job moves to ", to.size(), " ps"));
+  // Where partitions get second holders, the others go on with what they have.
+  if (job_.guarantees.sync() && !move_.heals()) rollback_.Want(move_.Why());
   move_.Settle();
   ClaimForMove();
 }
 
 void CoordinatorCore::GiveUpMove(const std::string& why) {
-  effects_.Warn(absl::StrCat("the move to ", move_.plan().to.ps.size(), " ps is given up: ", why));
+  effects_.Warn(absl::StrCat(move_.Name(), " is given up: ", why));
+  if (move_.heals()) copies_.HealAfter(now_ms_ + kHealAgainMs);
   move_.GiveUp(why);
   ps_.SendAway();
 }
@@ -297,8 +325,7 @@ void CoordinatorCore::GiveUpMove(const std::string& why) {
 void CoordinatorCore::MoveAgain(const std::string& why) {
   PROBE("coordinator.move.again");
   if (move_.Again(why, now_ms_)) {
-    effects_.Warn(
-        absl::StrCat("the move to ", move_.plan().to.ps.size(), " ps is tried again: ", why));
+    effects_.Warn(absl::StrCat(move_.Name(), " is tried again: ", why));
   } else {
     GiveUpMove(why);
   }

@@ -32,8 +32,12 @@ struct CoreOptions {
   std::vector<std::string> untaken = {};  // keys of the job file, for the status alone
   int64_t started_unix_ms = 0;
 
-  // Partitions have second holders, which prepare checkpoints.
-  bool HasCopies() const { return job.partitioner.copies > 0 && !nodes && !job.guarantees.sync(); }
+  // Partitions have second holders.
+  bool HasCopies() const { return job.partitioner.copies > 0 && !nodes; }
+  // They take part in every round of synchronous training.
+  bool HasHotCopies() const { return HasCopies() && job.guarantees.sync(); }
+  // They prepare the checkpoints of asynchronous training.
+  bool HasWarmCopies() const { return HasCopies() && !job.guarantees.sync(); }
   // The job's directory in messages.
   std::string ShownDir() const { return absl::StrCat(dir, host.empty() ? "" : " on host ", host); }
 };

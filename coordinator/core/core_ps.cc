@@ -22,15 +22,16 @@ void CoordinatorCore::ClaimNextGeneration(const std::string& why) {
 
 // Brings all ps from "seen" to "ready" in one generation.
 void CoordinatorCore::DriveFormation() {
-  if (phases_.ended() || generation_.claiming() || ps_.AnyIs(PsState::kAway)) return;
-  if (copies_.writing()) return;
+  if (phases_.ended() || generation_.claiming() || copies_.writing()) return;
+  const bool away = ps_.AnyIs(PsState::kAway);
+  if (away && !MayFormWithoutAway()) return;
   if (!generation_.wanted().empty()) {
     if (generation_.MayClaim(now_ms_)) ClaimNextGeneration(std::string(generation_.wanted()));
     return;
   }
-  if (ps_.AnyIs(PsState::kSeen) && generation_.used()) {
-    if (generation_.MayClaim(now_ms_)) ClaimNextGeneration("a ps came back");
-    return;
+  if ((away || ps_.AnyIs(PsState::kSeen)) && generation_.used()) {
+    if (!generation_.MayClaim(now_ms_)) return;
+    return ClaimNextGeneration(away ? "a ps is lost" : "a ps came back");
   }
   for (const uint32_t index : ps_.Idle(PsState::kSeen, now_ms_)) ps_.Adopt(index);
   if (ps_.AnyIs(PsState::kSeen) || ps_.AllAre(PsState::kReady) || !record_.fixed()) return;
@@ -41,7 +42,7 @@ void CoordinatorCore::DriveFormation() {
 
 void CoordinatorCore::LoadOrAttach(uint32_t index) {
   // In synchronous training what is held stays only where it updates values by the same settings.
-  const bool stays = ps_.HoldsItsPartitions(index) && !rollback_.from().has_value();
+  const bool stays = ps_.HoldsItsPartitions(index) && rollback_.Keeps(index);
   if (stays && ps_.all()[index].description.settings() == PsSettings(job_)) {
     ps_.MarkReady(index, now_ms_);
     return PsReady();
@@ -61,7 +62,7 @@ void CoordinatorCore::LoadOrAttach(uint32_t index) {
     // gets partitions beside its own, since their first ps is lost.
     const bool same = ps_.all()[index].description.settings() == PsSettings(job_);
     load.set_retain((move_.Is(Move::Phase::kSettling) && ps_.IsLifeThatServed(index)) ||
-                    (options_.HasCopies() && same && ps_.HoldsSomeOfIts(index)));
+                    (options_.HasWarmCopies() && same && ps_.HoldsSomeOfIts(index)));
   } else if (checkpoints_.Lost(record_.counters().checkpoints)) {
     // Unless a newer coordinator has removed them: that is for the answer to say.
     ps_.RetryLater(index, now_ms_);
@@ -119,7 +120,7 @@ void CoordinatorCore::PsReady() {
   if (move_.Is(Move::Phase::kSettling)) {
     if (!generation_.wanted().empty()) return;  // they have not loaded by the layout yet
     move_.Done(now_ms_);
-    effects_.Info(absl::StrCat("the job has moved to ", ps_.size(), " ps"));
+    effects_.Info(move_.DoneText());
   }
   ReadLedgers();
 }

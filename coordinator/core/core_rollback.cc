@@ -9,6 +9,7 @@
 #include "config/ps_settings.h"
 #include "coordinator/core/core.h"
 #include "coordinator/core/held.h"
+#include "coordinator/core/holdings.h"
 
 namespace paracord {
 namespace {
@@ -16,13 +17,8 @@ namespace {
 // The partitions that are held where they belong.
 std::vector<HeldPartition> HeldPartitions(const JobView& job) {
   std::vector<HeldPartition> held;
-  for (uint32_t i = 0; i < job.ps.size(); ++i) {
-    if (!job.ps.HoldsItsPartitions(i)) continue;
-    for (const PartitionDescription& partition : job.ps.all()[i].description.partitions()) {
-      const uint32_t variable = job.ps.layout()[partition.id()].variable();
-      held.push_back({partition.id(), job.record.variables()[variable].trainable(),
-                      partition.state(), partition.serves_before()});
-    }
+  for (const std::vector<HeldPartition>& of_ps : HeldByPs(job)) {
+    held.insert(held.end(), of_ps.begin(), of_ps.end());
   }
   return held;
 }
@@ -32,7 +28,8 @@ std::vector<HeldPartition> HeldPartitions(const JobView& job) {
 std::optional<std::string> OtherSettings(const JobView& job) {
   const std::string settings = PsSettings(job.options.job);
   for (uint32_t i = 0; i < job.ps.size(); ++i) {
-    if (!job.ps.HoldsItsPartitions(i)) continue;
+    const bool there = job.ps.all()[i].state != PsState::kAway;
+    if (!there || !job.ps.HoldsItsPartitions(i)) continue;
     if (SameUpdates(job.ps.all()[i].description.settings(), settings)) continue;
     return absl::StrCat("ps:", i, " updates values by other settings, such as the learning rate");
   }
@@ -48,6 +45,7 @@ std::optional<std::string> CoordinatorCore::WhyRollBack() const {
   }
   const JobView view = View();
   if (std::optional<std::string> other = OtherSettings(view)) return other;
+  if (options_.HasHotCopies()) return std::nullopt;  // DecideHolders has the last word
   const std::vector<HeldPartition> held = HeldPartitions(view);
   return NeedsRollback(static_cast<uint32_t>(ps_.layout().size()), held);
 }
@@ -57,8 +55,9 @@ std::optional<std::string> CoordinatorCore::WhyRollBack() const {
 bool CoordinatorCore::DecideRollback() {
   if (rollback_.decided()) return true;
   const std::vector<uint32_t> idle = ps_.Idle(PsState::kAdopted, now_ms_);
-  if (idle.size() != ps_.size()) return false;
-  const std::optional<std::string> why = WhyRollBack();
+  if (idle.size() != ps_.CountThere()) return false;
+  std::optional<std::string> why = WhyRollBack();
+  if (options_.HasHotCopies() && !DecideHolders(why)) return false;
   if (!why.has_value()) {
     rollback_.GoOn();
     return true;
@@ -73,7 +72,11 @@ bool CoordinatorCore::DecideRollback() {
     effects_.Emit(FindNewestGeneration());
     return false;
   }
-  rollback_.LoadAll(usable == nullptr ? "" : usable->name.ToString());
+  if (options_.HasHotCopies() && GiveSeconds()) return false;
+  // New second holders load the closing checkpoint, whose state the others have.
+  const bool heals = move_.Is(Move::Phase::kSettling) && move_.heals() && usable != nullptr;
+  rollback_.LoadAll(usable == nullptr ? "" : usable->name.ToString(),
+                    heals ? Serving(StateOfCut(*usable)) : std::vector<bool>());
   if ((phases_.formed() || ps_.AnyHoldsRun()) && !move_.Is(Move::Phase::kSettling)) {
     PROBE("coordinator.rollback");
     ++record_.counters().rollbacks;

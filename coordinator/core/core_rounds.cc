@@ -30,8 +30,8 @@ Manifest ManifestOf(const JobView& job, int64_t now_ms) {
   const std::vector<PartitionSpec>& layout = job.ps.layout();
   manifest.partitions.resize(layout.size());
   for (uint32_t i = 0; i < job.ps.size(); ++i) {
-    if (!job.ps.Needed(i)) continue;
-    const SnapshotReply& reply = *round.replies[job.ps.PlaceOf(i)];
+    if (job.ps.FileOf(i) == kNobody) continue;
+    const SnapshotReply& reply = *round.replies[job.ps.FileOf(i)];
     manifest.files.push_back(
         {reply.file(), reply.bytes(), reply.crc32c(), job.ps.all()[i].description.boot_id()});
     for (const PartitionDescription& partition : reply.partitions()) {
@@ -47,7 +47,8 @@ Manifest ManifestOf(const JobView& job, int64_t now_ms) {
   }
   for (size_t p = 0; p < layout.size(); ++p) {
     manifest.partitions[p].spec = layout[p];
-    manifest.partitions[p].spec.set_ps(job.ps.PlaceOf(layout[p].ps()));  // by its file
+    manifest.partitions[p].spec.set_ps(job.ps.FileOf(layout[p].ps()));
+    manifest.partitions[p].spec.clear_copies();  // its file has one
   }
   const Report report(job, now_ms);
   manifest.name = {LeastApplied(manifest), job.generation.claimed(), round.id};
@@ -92,8 +93,8 @@ void CoordinatorCore::DriveRounds() {
   if (HasTables() && FullEvery() > 1 && (!complete || checkpoints_.continues_instead())) {
     chain = checkpoints_.Continued(FullEvery());
   }
-  rounds_.Begin(generation_.claimed(), complete, ps_.needed(), record_.counters().computed, now_ms_,
-                std::move(chain));
+  rounds_.Begin(generation_.claimed(), complete, ps_.writers(), record_.counters().computed,
+                now_ms_, std::move(chain));
 }
 
 // While an asynchronous job moves, at most every eighth checkpoint is full, even if the job sets a
@@ -124,13 +125,12 @@ void CoordinatorCore::Handle(const RoundDirectoryMadeEvent& event) {
 void CoordinatorCore::OnSnapshot(uint32_t index, const absl::StatusOr<PsReply>& reply) {
   const bool ready = ps_.all()[index].state == PsState::kReady;
   if (reply.ok() && OfOtherState(index, std::get<SnapshotReply>(*reply))) return;
-  const uint32_t place = ps_.PlaceOf(index);
-  switch (rounds_.TakeSnapshot(place, reply, ready)) {
+  switch (rounds_.TakeSnapshot(ps_.FileOf(index), reply, ready)) {
     case CheckpointRounds::Taken::kIgnored:
     case CheckpointRounds::Taken::kTaken:
       return;
     case CheckpointRounds::Taken::kAskAgain:
-      return ps_.AskSnapshot(index, rounds_.Ask(place));
+      return AskSnapshot(index);
     case CheckpointRounds::Taken::kFailed: {
       const std::string why =
           absl::StrCat("ps:", index, ": ", std::string(reply.status().message()));
@@ -163,7 +163,7 @@ void CoordinatorCore::Handle(const RoundCommittedEvent& event) {
   // The last word of a job that ends is of what can be gone on from. The ps were asked a while ago.
   for (uint32_t i = 0; end_.planned() && i < ps_.size(); ++i) {
     // Seconds may have become firsts meanwhile.
-    if (ps_.PlaceOf(i) < round.replies.size()) ps_.SetPartitions(i, *round.replies[ps_.PlaceOf(i)]);
+    if (ps_.FileOf(i) < round.replies.size()) ps_.SetPartitions(i, *round.replies[ps_.FileOf(i)]);
   }
   ++record_.counters().checkpoints;
   TakeClosingCheckpoint(round);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "coordinator/core/held.h"
 #include "coordinator/core/job_view.h"
 
 namespace paracord {
@@ -14,6 +15,10 @@ std::vector<uint64_t> BytesNow(const JobView& job);
 
 // Returns the index of the ps of each partition.
 std::vector<uint32_t> HoldersOf(const std::vector<PartitionSpec>& placed);
+
+// Returns the partitions of each ps that is there and holds exactly those that the layout gives it;
+// none of another ps.
+std::vector<std::vector<HeldPartition>> HeldByPs(const JobView& job);
 
 // Returns how many bytes of memory a byte of values takes with the optimizer's state; at least 1.
 double ResidentPerByte(const JobView& job, const std::vector<uint64_t>& bytes);

@@ -174,7 +174,12 @@ JobExtent JobRecord::Extent(const std::optional<StopDecision>& stop) const {
 absl::StatusOr<std::vector<PartitionSpec>> JobRecord::Placed(uint32_t ps_count) const {
   std::vector<PartitionSpec> placed = state_.partitions;
   if (state_.layout.has_value()) {
-    for (size_t i = 0; i < placed.size(); ++i) placed[i].set_ps(state_.layout->holders[i]);
+    const bool hot = job_.partitioner.copies > 0 && job_.guarantees.sync();
+    for (size_t i = 0; i < placed.size(); ++i) {
+      placed[i].set_ps(state_.layout->holders[i]);
+      const uint32_t second = state_.layout->SecondOf(i);
+      if (hot && second != kNobody) placed[i].add_copies(second);
+    }
     return placed;
   }
   RETURN_IF_ERROR(PlacePartitions(job_.partitioner.placement, ps_count,

@@ -64,10 +64,10 @@ class JobRecord {
   const JobCounters& counters() const { return state_.counters; }
   JobCounters& counters() { return state_.counters; }
   JobExtent Extent(const std::optional<StopDecision>& stop) const;
-  // The partitions, each with the ps that holds it: by the layout of a job that has moved, or else
-  // by the rule, among so many ps. An error: they cannot be placed so.
+  // The partitions, each with the ps that hold it: by the layout of a job that has one, or else by
+  // the rule, among so many ps. An error: they cannot be placed so.
   absl::StatusOr<std::vector<PartitionSpec>> Placed(uint32_t ps_count) const;
-  // The layout of a job that has moved; nullopt: it never has.
+  // The layout of a job that has moved, or has copies; nullopt: the rule places its partitions.
   const std::optional<Layout>& layout() const { return state_.layout; }
   void SetLayout(std::optional<Layout> layout) { state_.layout = std::move(layout); }
 

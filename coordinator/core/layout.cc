@@ -40,6 +40,19 @@ std::optional<Layout> Promoted(const Layout& layout, std::span<const Standing> p
   return next;
 }
 
+std::optional<Layout> Without(const Layout& layout, const std::vector<bool>& stays) {
+  Layout next = layout;
+  for (size_t p = 0; p < layout.holders.size(); ++p) {
+    const uint32_t second = layout.SecondOf(p);
+    if (second == kNobody) continue;
+    if (!stays[layout.holders[p]] && stays[second]) next.holders[p] = second;
+    if (stays[layout.holders[p]] != stays[second]) next.seconds[p] = kNobody;
+  }
+  if (next == layout) return std::nullopt;
+  if (next.holders != layout.holders) ++next.version;
+  return next;
+}
+
 absl::StatusOr<std::vector<std::string>> AddressesFor(uint32_t count,
                                                       const std::vector<std::string>& now,
                                                       const std::vector<std::string>& told,

@@ -4,6 +4,7 @@
 // coordinator finds the partitions there. Plain data and pure functions.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -25,12 +26,17 @@ struct Layout {
   std::vector<std::string> given;
   std::vector<std::string> ps;    // the addresses of those that hold the job, by index
   std::vector<uint32_t> holders;  // the index in `ps` of each partition, by its id
-  // Of a job with copies: the index of the second ps of each partition, which prepares what the
-  // first one writes; kNobody: the partition has one holder. Empty: no partition has two.
+  // Of a job with copies: the index of the second ps of each partition; kNobody: the partition has
+  // one holder. Empty: no partition has two. In synchronous training a second ps takes part in
+  // every round, otherwise it prepares the checkpoints that the first one writes.
   std::vector<uint32_t> seconds;
 
   uint32_t SecondOf(size_t partition) const {
     return seconds.empty() ? kNobody : seconds[partition];
+  }
+  // Whether the ps is a holder of some partition.
+  bool Holds(uint32_t ps_index) const {
+    return std::ranges::count(holders, ps_index) > 0 || std::ranges::count(seconds, ps_index) > 0;
   }
   bool operator==(const Layout&) const = default;
 };
@@ -47,6 +53,11 @@ struct Standing {
 // these partitions has no second that takes over. A second takes over only if it has prepared what
 // it gets, unless `unprepared`: then it has to read a checkpoint whole.
 std::optional<Layout> Promoted(const Layout& layout, std::span<const Standing> ps, bool unprepared);
+
+// Returns the layout of synchronous training without the ps that do not stay: where the first ps of
+// a partition leaves, the second one is the first and only one. A partition none of whose ps stays
+// keeps both. nullopt: nobody leaves.
+std::optional<Layout> Without(const Layout& layout, const std::vector<bool>& stays);
 
 // Returns the addresses of `count` ps for a job held by the ps at `now`. The addresses in `now`
 // come first, then the addresses `told` by the caller of scale, then those `given` to the

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 namespace paracord {
 namespace {
 
@@ -29,6 +31,21 @@ const char* PhaseText(Move::Phase phase) {
 }
 
 }  // namespace
+
+std::string Move::Name() const {
+  if (heals()) return absl::StrCat("the copying of ", plan_.partitions, " partitions");
+  return absl::StrCat("the move to ", plan_.to.ps.size(), " ps");
+}
+
+std::string Move::DoneText() const {
+  if (heals()) return absl::StrCat(plan_.partitions, " partitions have second holders");
+  return absl::StrCat("the job has moved to ", plan_.to.ps.size(), " ps");
+}
+
+std::string Move::Why() const {
+  if (heals()) return absl::StrCat(plan_.partitions, " partitions get second holders");
+  return absl::StrCat("the job moves to ", plan_.to.ps.size(), " ps");
+}
 
 void Move::Begin(Plan plan, int64_t now_ms) {
   *this = Move();
@@ -105,6 +122,7 @@ nlohmann::json Move::ToJson(int64_t now_ms) const {
                          {"version", plan_.to.version},
                          {"partitions", plan_.partitions},
                          {"bytes", plan_.bytes}};
+  if (heals()) move["copies"] = true;
   if (!ended || done_ms_.has_value()) {
     move["seconds"] = seconds(done_ms_.value_or(now_ms) - asked_ms_);
   }

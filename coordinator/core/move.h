@@ -31,10 +31,12 @@ class Move {
     kSettling,   // the ps load by the new layout
   };
 
-  // A target, and for people what moves there.
+  // A target, and for people what moves there. `heals`: no partition moves, and those counted get
+  // second holders in synchronous training.
   struct Plan {
     Layout to;
     uint64_t partitions = 0, bytes = 0;
+    bool heals = false;
   };
 
   void Begin(Plan plan, int64_t now_ms);
@@ -43,6 +45,12 @@ class Move {
   // The plan of the move under way, or of the newest one.
   const Plan& plan() const { return plan_; }
   int64_t since_ms() const { return since_ms_; }
+  bool heals() const { return plan_.heals; }
+  // What it is called, such as "the move to 3 ps"; what is said when it has been done; and why
+  // training stops for it.
+  std::string Name() const;
+  std::string DoneText() const;
+  std::string Why() const;
 
   // Training stops, or has stopped, for the closing checkpoint and the layout.
   bool holds_training() const {
@@ -82,8 +90,9 @@ class Move {
   void GiveUp(const std::string& why);
 
   // For people: the move under way, or else the newest one; null if there was none. Its keys are
-  // "phase", "ps", "version", "partitions", "bytes", "seconds" since it was asked for, and where
-  // they are known "stopped_seconds" and "problem".
+  // "phase", "ps", "version", "partitions", "bytes", "copies" if partitions get second holders and
+  // none moves, "seconds" since it was asked for, and where they are known "stopped_seconds" and
+  // "problem".
   nlohmann::json ToJson(int64_t now_ms) const;
 
  private:

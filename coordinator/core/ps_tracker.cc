@@ -1,6 +1,5 @@
 #include "coordinator/core/ps_tracker.h"
 
-#include <set>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -30,33 +29,13 @@ PsTracker::PsTracker(const CoreOptions& options, const Generation& generation, E
 void PsTracker::SetPs(const std::vector<std::string>& addresses, int64_t now_ms) {
   invited_.clear();
   places_.clear();
+  files_.clear();
   ps_.resize(addresses.size());
   for (size_t i = 0; i < addresses.size(); ++i) {
     if (ps_[i].address == addresses[i]) continue;
     ps_[i] = Ps();
     ps_[i].address = addresses[i];
     ps_[i].away_since_ms = now_ms;
-  }
-}
-
-void PsTracker::SetLayout(std::vector<PartitionSpec> layout) {
-  layout_ = std::move(layout);
-  if (!options_.HasCopies()) return;
-  places_.assign(ps_.size(), kNobody);
-  for (const PartitionSpec& partition : layout_) places_[partition.ps()] = 0;
-  needed_ = 0;
-  for (uint32_t i = 0; i < ps_.size(); ++i) {
-    Ps& ps = ps_[i];
-    ps.no_room.clear();
-    if (places_[i] != kNobody) places_[i] = needed_++;
-    // What others hold now is told of them.
-    if (!Needed(i) && ps.state == PsState::kAway) {
-      ps.description.clear_partitions();
-      ps.description.clear_bytes();
-    }
-    if (ps.state != PsState::kReady || HoldsItsPartitions(i)) continue;
-    ps.state = PsState::kSeen;
-    ps.call_tag = ps.hold_tag = ps.ping_tag = ps.ledger_tag = ps.snapshot_tag = 0;
   }
 }
 
@@ -119,8 +98,8 @@ bool PsTracker::AnyDrains() const {
 }
 
 bool PsTracker::AnyEntered() const {
-  for (const Ps& ps : ps_) {
-    for (const PartitionDescription& partition : ps.description.partitions()) {
+  for (const Ps* ps : Holders()) {
+    for (const PartitionDescription& partition : ps->description.partitions()) {
       if (partition.ledger().applied() + partition.ledger().rejected() > 0) return true;
     }
   }
@@ -132,35 +111,6 @@ bool PsTracker::AnyHoldsRun() const {
     return ps.state != PsState::kAway && ps.description.run_id() == run_id_ &&
            ps.description.partitions_size() > 0;
   });
-}
-
-bool PsTracker::HoldsItsPartitions(uint32_t index) const {
-  const PsDescription& description = ps_[index].description;
-  if (description.run_id() != run_id_) return false;
-  std::set<uint32_t> expected;
-  for (const PartitionSpec& partition : layout_) {
-    if (partition.ps() == index) expected.insert(partition.id());
-  }
-  std::set<uint32_t> held;
-  for (const PartitionDescription& partition : description.partitions()) {
-    held.insert(partition.id());
-  }
-  return held == expected;
-}
-
-bool PsTracker::HoldsSomeOfIts(uint32_t index) const {
-  const PsDescription& description = ps_[index].description;
-  if (description.run_id() != run_id_ || description.partitions_size() == 0) return false;
-  return std::ranges::all_of(description.partitions(), [&](const PartitionDescription& held) {
-    return held.id() < layout_.size() && layout_[held.id()].ps() == index;
-  });
-}
-
-bool PsTracker::AnyNeedsLoad() const {
-  for (uint32_t i = 0; i < ps_.size(); ++i) {
-    if (Needed(i) && ps_[i].state == PsState::kAdopted && !HoldsItsPartitions(i)) return true;
-  }
-  return false;
 }
 
 std::vector<uint32_t> PsTracker::Idle(PsState state, int64_t now_ms, bool needed) const {
@@ -266,7 +216,10 @@ void PsTracker::Load(uint32_t index, LoadRequest load) {
   load.set_coordinator_boot_id(options_.boot_id);
   load.set_claim(ClaimText(generation_.claimed(), options_.boot_id));
   for (const PartitionSpec& partition : layout_) {
-    if (partition.ps() == index) *load.add_partitions() = partition;
+    if (!IsHeldBy(partition, index)) continue;
+    PartitionSpec& held = *load.add_partitions();
+    held = partition;
+    held.clear_copies();  // a ps knows of no other one
   }
   if (load.keep()) {
     effects_.Info(absl::StrCat("ps:", index, " is told the job's learning rate and timeouts"));
@@ -357,8 +310,8 @@ std::optional<uint32_t> PsTracker::NotFinite() const {
 
 uint64_t PsTracker::GreatestState() const {
   uint64_t greatest = 0;
-  for (const Ps& ps : ps_) {
-    for (const PartitionDescription& partition : ps.description.partitions()) {
+  for (const Ps* ps : Holders()) {
+    for (const PartitionDescription& partition : ps->description.partitions()) {
       greatest = std::max(greatest, partition.state());
     }
   }
@@ -376,7 +329,11 @@ void PsTracker::ForgetSnapshots() {
 }
 
 void PsTracker::SetPartitions(uint32_t index, const SnapshotReply& snapshot) {
-  *ps_[index].description.mutable_partitions() = snapshot.partitions();
+  auto& held = *ps_[index].description.mutable_partitions();
+  for (const PartitionDescription& partition : snapshot.partitions()) {
+    const auto known = std::ranges::find(held, partition.id(), &PartitionDescription::id);
+    (known == held.end() ? *held.Add() : *known) = partition;
+  }
 }
 
 void PsTracker::Finish(uint32_t index, ExitCode code, const std::string& reason) {

@@ -7,8 +7,9 @@
 // kAdopted (obeys this generation) to kReady (holds its partitions). A new generation takes those
 // that are there back to kSeen, and a ps that is lost goes back to kAway.
 //
-// In a job with copies a ps that is the first holder of no partition is a guest: training does not
-// wait for it, and it may be adopted and loaded, with nothing, while others train.
+// In a job with copies a ps that serves no partition is a guest: training does not wait for it, and
+// it may be adopted and loaded, with nothing, while others train. In asynchronous training first
+// holders alone serve; in synchronous training second ones do, too (PartitionSpec.copies).
 //
 // Invariants: of each kind at most one call to a ps is in flight, named by its tag; an answer with
 // another tag is late and ignored. Ledgers are read of all ps at once and only while all are ready,
@@ -32,6 +33,11 @@
 #include "coordinator/core/table_rates.h"
 
 namespace paracord {
+
+// Whether the ps serves the partition.
+inline bool IsHeldBy(const PartitionSpec& partition, uint32_t ps) {
+  return partition.ps() == ps || std::ranges::count(partition.copies(), ps) > 0;
+}
 
 enum class PsState { kAway, kSeen, kAdopted, kReady };
 
@@ -98,12 +104,15 @@ class PsTracker {
   void TakeOver(const std::string& run_id) { taken_run_id_ = run_id; }
   // Where the job has copies, and a ps has got partitions or lost them, a new generation follows.
   void SetLayout(std::vector<PartitionSpec> layout);
-  // Whether the ps is the first holder of some partition, or may become one at any time, since the
-  // job has no copies.
+  // Whether the ps serves some partition, or may do so at any time, since the job has no copies.
   bool Needed(uint32_t index) const { return places_.empty() || places_[index] != kNobody; }
-  // The ps that are needed, by their order among these; sessions and checkpoints name those alone.
+  // The ps that are needed, by their order among these; sessions name those alone.
   uint32_t needed() const { return places_.empty() ? size() : needed_; }
   uint32_t PlaceOf(uint32_t index) const { return places_.empty() ? index : places_[index]; }
+  // Of these the first holders, which write the files of checkpoints, in the same way; kNobody: the
+  // ps writes none.
+  uint32_t writers() const { return files_.empty() ? size() : writers_; }
+  uint32_t FileOf(uint32_t index) const { return files_.empty() ? index : files_[index]; }
   // The ps of the job are those at these addresses. One that keeps index and address stays as it
   // is. A new generation, and SetLayout, have to follow if the partitions are known.
   void SetPs(const std::vector<std::string>& addresses, int64_t now_ms);
@@ -132,7 +141,11 @@ class PsTracker {
   }
 
   const std::vector<Ps>& all() const { return ps_; }
+  // Those that are needed. What others have told of partitions says nothing of the job.
+  std::vector<const Ps*> Holders() const;
   uint32_t size() const { return static_cast<uint32_t>(ps_.size()); }
+  // The ps that are needed and not away.
+  size_t CountThere() const;
   // These three are of the ps that are needed.
   bool AllAre(PsState state) const;
   bool AnyIs(PsState state) const;
@@ -201,7 +214,7 @@ class PsTracker {
   void AskSnapshot(uint32_t index, SnapshotRequest request);
   // Answers to orders for snapshots are not awaited any more.
   void ForgetSnapshots();
-  // A snapshot tells of the partitions what is newer than the last description.
+  // A snapshot tells of its partitions what is newer than the last description.
   void SetPartitions(uint32_t index, const SnapshotReply& snapshot);
 
   // Tells a ps that has been adopted to leave.
@@ -215,6 +228,11 @@ class PsTracker {
 
   // This coordinator did not run for so long, and could hear nobody.
   void Forgive(int64_t stopped_ms, int64_t now_ms);
+
+  // Whether each ps that is needed and away has been looked for in vain, and every partition has a
+  // holder that is there with all that it is to hold, or may `load` that. When a ps has been away
+  // for timeouts.ps_return_s, all may.
+  bool OthersHoldAll(int64_t now_ms, bool load) const;
 
   // For people: who is away; the ps that see another DIR than ours; exchanges that wait for slow
   // readers. Empty if there are none.
@@ -256,7 +274,9 @@ class PsTracker {
   std::string taken_run_id_;
   std::vector<PartitionSpec> layout_;
   std::vector<uint32_t> places_;  // by ps; kNobody: a guest. Empty: the job has no copies
+  std::vector<uint32_t> files_;   // by ps; kNobody: it is no first holder
   uint32_t needed_ = 0;           // how many are no guests
+  uint32_t writers_ = 0;          // how many of them are first holders
   std::vector<Ps> ps_;
   std::vector<Ps> invited_;
   uint64_t last_tag_ = 0;

@@ -205,8 +205,8 @@ Report::LedgerCounts Report::CountsOf(const JobView& job) {
   if (!job.record.fixed()) return counts;
   counts.batches = job.Extent().batches();
   uint64_t least = std::numeric_limits<uint64_t>::max();
-  for (const Ps& ps : job.ps.all()) {
-    for (const PartitionDescription& partition : ps.description.partitions()) {
+  for (const Ps* ps : job.ps.Holders()) {
+    for (const PartitionDescription& partition : ps->description.partitions()) {
       if (!partition.has_ledger()) continue;
       least = std::min(least, partition.ledger().applied());
       counts.applied_max = std::max(counts.applied_max, partition.ledger().applied());
@@ -336,8 +336,8 @@ std::vector<std::vector<PartitionSize>> LargestPartitions(const JobView& job, si
   const std::vector<uint64_t> bytes = PartitionBytes(job.record.variables(), layout);
   // A growing table has the rows that have come, whatever its layout makes room for.
   std::map<uint32_t, uint64_t> grown;
-  for (const Ps& ps : job.ps.all()) {
-    for (const PartitionDescription& partition : ps.description.partitions()) {
+  for (const Ps* ps : job.ps.Holders()) {
+    for (const PartitionDescription& partition : ps->description.partitions()) {
       if (partition.has_table()) grown[partition.id()] = partition.table().bytes();
     }
   }

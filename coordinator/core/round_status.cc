@@ -48,8 +48,8 @@ std::string WaitsFor(const JobView& job, const SplitTable& table) {
 
 void AddStates(const JobView& job, json& rounds) {
   uint64_t least = std::numeric_limits<uint64_t>::max(), greatest = 0;
-  for (const Ps& ps : job.ps.all()) {
-    for (const PartitionDescription& partition : ps.description.partitions()) {
+  for (const Ps* ps : job.ps.Holders()) {
+    for (const PartitionDescription& partition : ps->description.partitions()) {
       if (!partition.has_ledger()) continue;  // it is not trained
       least = std::min(least, partition.state());
       greatest = std::max(greatest, partition.state());

@@ -43,9 +43,11 @@ nlohmann::json TablesJson(std::span<const VariableSpec> variables, const PsTrack
   std::map<uint32_t, TableCounts> sums;        // key: variable
   std::map<uint32_t, TableRates::Rate> rates;  // the same
   const std::vector<PartitionSpec>& layout = tracker.layout();
-  for (const Ps& ps : tracker.all()) {
+  for (uint32_t i = 0; i < tracker.size(); ++i) {
+    const Ps& ps = tracker.all()[i];
     for (const PartitionDescription& partition : ps.description.partitions()) {
       if (!partition.has_table() || partition.id() >= layout.size()) continue;
+      if (layout[partition.id()].ps() != i) continue;  // a second holder has the same rows
       const uint32_t variable = layout[partition.id()].variable();
       AddCounts(partition.table(), sums[variable]);
       rates[variable].pulled += ps.rates.Of(partition.id()).pulled;

@@ -62,6 +62,15 @@ TEST_CASE("status shows how many partitions are on two ps, and who has no room")
   CHECK(out.find("ps:1 has no room for copies: --memory-limit is 1 GiB") != std::string::npos);
 }
 
+TEST_CASE("status tells new copies of partitions from a move to other ps") {
+  nlohmann::json status = JsonOf(CoreHarness().Told().StatusJson());
+  status["move"] = {{"ps", 3}, {"partitions", 4}, {"phase", "loading"}};
+  CHECK(AskWhoSays(TextOf(status)).out.find("\nmove to 3 ps: loading\n") != std::string::npos);
+  status["move"]["copies"] = true;
+  CHECK(AskWhoSays(TextOf(status)).out.find("\nnew copies of 4 partitions: loading\n") !=
+        std::string::npos);
+}
+
 TEST_CASE(
     "status shows the bytes that slow readers pin on each ps, and how many requests wait for "
     "them") {

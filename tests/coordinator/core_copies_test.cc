@@ -1,4 +1,5 @@
-// Second holders of partitions: they prepare checkpoints, and go on with what a lost ps held.
+// Second holders of partitions in asynchronous training: they prepare checkpoints, and go on with
+// what a lost ps held.
 #include <catch2/catch.hpp>
 
 #include "common/json_text.h"

@@ -2,6 +2,7 @@
 // Bases of CoreHarness, which passes the core's effects to them.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <optional>
@@ -118,12 +119,9 @@ class FakePs {
     const auto waits = armed.find(index);
     if (waits == armed.end()) return std::nullopt;
     if (std::get<SnapshotRequest>(waits->second.request).cut() != state) return std::nullopt;
-    SnapshotReply reply;
-    reply.set_file("ps-" + std::to_string(index));
-    *reply.mutable_partitions() = ps[index].partitions();
     const CallPs call = waits->second;
     armed.erase(waits);
-    return Answer(call, PsReply(reply));
+    return Answer(call, PsReply(Written(std::get<SnapshotRequest>(call.request), ps[index])));
   }
 
   PsDescription ps[2];
@@ -176,10 +174,16 @@ class FakePs {
       armed[e.ps] = e;
       return std::nullopt;
     }
+    return Answer(e, PsReply(Written(order, ps[e.ps])));
+  }
+  static SnapshotReply Written(const SnapshotRequest& order, const PsDescription& held) {
     SnapshotReply reply;
     reply.set_file("ps-" + std::to_string(order.ps()));
-    *reply.mutable_partitions() = ps[e.ps].partitions();
-    return Answer(e, PsReply(reply));
+    for (const PartitionDescription& partition : held.partitions()) {
+      const bool named = std::ranges::count(order.only(), partition.id()) > 0;
+      if (order.only_size() == 0 || named) *reply.add_partitions() = partition;
+    }
+    return reply;
   }
   static PsAnswerEvent Answer(const CallPs& e, absl::StatusOr<PsReply> reply) {
     return {e.ps, e.tag, std::move(reply)};

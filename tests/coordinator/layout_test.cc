@@ -122,5 +122,32 @@ TEST_CASE("seconds take over where every partition that is lost has one that can
   CHECK_FALSE(Promoted(layout, ps, true).has_value());
 }
 
+TEST_CASE("a ps that leaves holds nothing, and its partitions have the other holder alone") {
+  const Layout layout{.version = 3,
+                      .given = {},
+                      .ps = {"a", "b", "c"},
+                      .holders = {0, 1, 2, 1},
+                      .seconds = {1, 2, 0, kNobody}};
+  CHECK_FALSE(Without(layout, {true, true, true}).has_value());
+  const Layout first = Without(layout, {false, true, true}).value();
+  CHECK(first.version == 4);
+  CHECK(first.holders == std::vector<uint32_t>{1, 1, 2, 1});
+  CHECK(first.seconds == std::vector<uint32_t>{kNobody, 2, kNobody, kNobody});
+  CHECK_FALSE(first.Holds(0));
+  // Who leaves is the second one alone.
+  Layout thinner = layout;
+  thinner.holders = {0, 0, 2, 2};
+  thinner.seconds = {1, 1, 0, 0};
+  const Layout seconds = Without(thinner, {true, false, true}).value();
+  CHECK(seconds.version == 3);
+  CHECK(seconds.holders == thinner.holders);
+  CHECK(seconds.seconds == std::vector<uint32_t>{kNobody, kNobody, 0, 0});
+  // Nobody takes the place of both.
+  CHECK_FALSE(Without(thinner, {false, false, true})->holders == thinner.seconds);
+  CHECK(Without(thinner, {false, false, true})->seconds[0] == 1);
+  thinner.seconds.clear();
+  CHECK_FALSE(Without(thinner, {false, true, true}).has_value());
+}
+
 }  // namespace
 }  // namespace paracord
