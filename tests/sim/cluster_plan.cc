@@ -182,7 +182,8 @@ void ClusterPlan::DrawMoves(SimRandom random) {
   calm = false;
 }
 
-// From a stream of its own, too. Seconds have something to prepare, and somewhere to be.
+// From a stream of its own, too. Seconds have somewhere to be, and something to prepare in an
+// asynchronous job.
 void ClusterPlan::DrawCopies(SimRandom random) {
   job.partitioner.copies = 1;
   ps = static_cast<uint32_t>(random.Between(2, 3));

@@ -22,7 +22,8 @@ std::string SyncOracle::Difference(uint32_t partition, uint64_t state, uint64_t 
                       " rounds and not ", right.stored[partition].updates);
 }
 
-void SyncOracle::CheckHeld(uint64_t generation, const Oracle::PsSeen& now) {
+void SyncOracle::CheckHeld(const std::string& boot_id, uint64_t generation,
+                           const Oracle::PsSeen& now) {
   for (const auto& [id, partition] : now) {
     if (!partition.trained) continue;
     const std::optional<uint64_t> state = WholeRounds(plan_, partition.ledger);
@@ -32,11 +33,12 @@ void SyncOracle::CheckHeld(uint64_t generation, const Oracle::PsSeen& now) {
     }
     const std::string other = Difference(id, *state, partition.updates, partition.values);
     if (!other.empty()) return world_.Violation(other);
-    held_[id] = {generation, *state};
+    held_[{boot_id, id}] = {generation, *state};
     for (const auto& [neighbour, held] : held_) {
       if (held.generation != generation || held.state + 1 >= *state) continue;
-      return world_.Violation(absl::StrCat("partition ", id, " is at state ", *state,
-                                           " and partition ", neighbour, " at ", held.state));
+      return world_.Violation(absl::StrCat("partition ", id, " in ", boot_id, " is at state ",
+                                           *state, " and partition ", neighbour.second, " in ",
+                                           neighbour.first, " at ", held.state));
     }
   }
 }

@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -29,9 +30,9 @@ class SyncOracle {
   // Called when a push arrives at a ps. Returns whether this life of the ps has received every lane
   // of the push before, in this generation. Otherwise no open sum can contain the batch.
   bool CameBefore(const ExchangeRequest& header);
-  // Called when a ps has entered the push of an exchange of its generation. `now` is the ps after
-  // it.
-  void CheckHeld(uint64_t generation, const Oracle::PsSeen& now);
+  // Called when a life of a ps has entered the push of an exchange of its generation. `now` is the
+  // ps after it.
+  void CheckHeld(const std::string& boot_id, uint64_t generation, const Oracle::PsSeen& now);
   // Called when a ps answers an exchange. `came_before` is the result of CameBefore for the push,
   // `entered` the state of the ps after the push.
   void Answered(const ExchangeRequest& header, const absl::StatusOr<StepRequest>& step,
@@ -59,8 +60,9 @@ class SyncOracle {
   const DataPlan plan_;
   const Encoding wire_;
   SyncReference reference_;
-  std::map<uint32_t, Held> held_;  // last seen state of each partition
-  std::set<std::string> came_;     // pushed lanes, by life of the ps and generation
+  // The last seen state of each partition in each of its holders, by boot id and partition.
+  std::map<std::pair<std::string, uint32_t>, Held> held_;
+  std::set<std::string> came_;  // pushed lanes, by life of the ps and generation
 };
 
 }  // namespace paracord

@@ -73,7 +73,7 @@ void WatchedPs::Exchange(const absl::Cord& request, std::shared_ptr<ServerCall> 
   // The state is looked at now: when the answer comes, this ps and its peers may hold later rounds.
   const uint64_t generation = decoded->header.fence().generation();
   if (oracles_.sync != nullptr && generation == ps_.generation()) {
-    oracles_.sync->CheckHeld(generation, after);
+    oracles_.sync->CheckHeld(ps_.boot_id(), generation, after);
   }
   if (watched->answered()) return Exchanged(*watched, *decoded, came_before, before, after);
   if (!decoded->header.has_state()) return oracles_.world.Violation("an exchange waits");
