@@ -8,8 +8,13 @@ With `copies` as first argument: the first holder of half of the table is killed
 `copies` 1 and in one without; how long until the next batch is applied, and how many are computed
 again.
 
+With `hot`: synchronous training of a perceptron of 1 M parameters. A ps of three is killed, with
+`copies` 1 and without; how long until the next round, and how many batches are computed again.
+Then the samples a second of one worker on two ps, with `copies` 1 and without.
+
     cmake --preset release && cmake --build build/release
-    python3 bench/moves.py [copies] --bin build/release/bin [--rounds 3] [--rows 2000000,20000000]
+    python3 bench/moves.py [copies | hot] --bin build/release/bin [--rounds 3]
+        [--rows 2000000,20000000]
 
 Needs NumPy; 20,000,000 rows take 8 GB of memory and of disk.
 """
@@ -30,6 +35,9 @@ import jobs
 import ours
 
 STOP_GOAL, SLOWER_GOAL, KILL_GOAL = 1.0, 0.15, 1.0
+HOT_GOAL, HOT_CALM_GOAL = 0.8, 0.75
+HOT_JOB = dict(layers=[1024, 192], batch=64, optimizer="adam")
+HOT_STEPS = 3000
 CALM_SECONDS = 5
 PARTITIONER = {"kind": "fixed_shards", "shards": 8}
 
@@ -149,6 +157,51 @@ def kills(arguments):
                   flush=True)
 
 
+def hot_killed(bin_dir, copies):
+    """Seconds from the death of a ps to the next round, and the batches that are computed again."""
+    with ours.Training(bin_dir, HOT_JOB, trace=False, ps=3, steps=HOT_STEPS, consistency="sync",
+                       round_batches=2, copies=copies,
+                       checkpoint={"every_seconds": 2}) as training:
+        training.wait_for(lambda status: status.get("batches_done", 0) >= HOT_STEPS // 4)
+        before = training.status()
+        at, _ = training.kill("ps:1")
+        seen = []
+        while len(seen) < 2 or seen[-1][1] <= seen[0][1]:  # the first one of the new generation
+            status = training.status()
+            if status and status["generation"] > before["generation"] \
+                    and status["phase"] == "training":
+                seen.append((time.monotonic(), status["batches_done"]))
+        summary = training.finish()
+        return seen[-1][0] - at, max(summary["computed"] - summary["ledger"]["batches"], 0)
+
+
+def hot_rate(bin_dir, copies):
+    """Samples a second of one worker on two ps."""
+    with ours.Training(bin_dir, HOT_JOB, trace=False, ps=2, workers=1, steps=HOT_STEPS,
+                       consistency="sync", copies=copies,
+                       checkpoint={"every_seconds": 3600}) as training:
+        return training.finish()["samples_per_second"]
+
+
+def hot(arguments):
+    for copies in (1, 0):
+        seconds, again = zip(*[hot_killed(arguments.bin, copies)
+                               for _ in range(arguments.rounds)])
+        goal = ""
+        if copies:
+            met = statistics.median(seconds) <= HOT_GOAL
+            goal = f", goal {HOT_GOAL} s: {'met' if met else 'MISSED'}"
+        print(f"sync on 3 ps, 2 workers, copies {copies}, a ps is killed: {text(seconds)} until "
+              f"the next round{goal}; {text(again, 'batches')} computed again", flush=True)
+    pairs = [(hot_rate(arguments.bin, 1), hot_rate(arguments.bin, 0))
+             for _ in range(arguments.rounds)]
+    ratios = [with_copies / without for with_copies, without in pairs]
+    met = statistics.median(ratios) >= HOT_CALM_GOAL
+    print(f"sync on 2 ps, 1 worker: {text([rate for rate, _ in pairs], 'samples/s')} with copies, "
+          f"{text([rate for _, rate in pairs], 'samples/s')} without; {text(ratios, 'times')}, "
+          f"goal {HOT_CALM_GOAL}: {'met' if met else 'MISSED'}", flush=True)
+
+
 def text(values, unit="s"):
     known = [value for value in values if value is not None]
     if not known:
@@ -159,7 +212,7 @@ def text(values, unit="s"):
 def main():
     parser = argparse.ArgumentParser(prog="bench/moves.py", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", nargs="?", choices=["moves", "copies"], default="moves")
+    parser.add_argument("what", nargs="?", choices=["moves", "copies", "hot"], default="moves")
     parser.add_argument("--bin", default="build/release/bin", help="folder of our programs")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--rows", default="2000000,20000000", metavar="N,...")
@@ -168,8 +221,8 @@ def main():
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} at the start, "
           f"{time.strftime('%Y-%m-%d %H:%M UTC', time.gmtime())}; 2 workers; median of "
           f"{arguments.rounds} (least to most)", flush=True)
-    if arguments.what == "copies":
-        kills(arguments)
+    if arguments.what != "moves":
+        {"copies": kills, "hot": hot}[arguments.what](arguments)
         return
     for rows in (int(rows) for rows in arguments.rows.split(",")):
         seen = [moves(arguments.bin, rows) for _ in range(arguments.rounds)]
