@@ -38,6 +38,7 @@
 #include "objects/all_files.h"
 #include "program/gradient_program.h"
 #include "program/pjrt_plugin.h"
+#include "program/pjrt_program.h"
 #include "program/workload.h"
 #include "storage/checkpoint.h"
 #include "store/initial_weights.h"
@@ -185,6 +186,9 @@ absl::StatusOr<std::unique_ptr<GradientProgram>> Build(const Job& job, const Dat
   programs.compiles = Compiles(device);
   DeviceUse use = {device.empty() ? "cpu" : device};
   use.automatic = device.empty() && IsStableHlo(job.model);
+  if (IsStableHlo(job.model)) {
+    RETURN_IF_ERROR(PjrtProgram::Check(job, train.schema(), programs.memory_max).status());
+  }
   ASSIGN_OR_RETURN(DeviceProgram built, BuildJobProgram(job, train.schema(), use, programs));
   RETURN_IF_ERROR(CheckBatchSizes(*built.program, job, train.records()));
   return std::move(built.program);

@@ -50,6 +50,11 @@ class ScoredProgram : public GradientProgram {
                                           ConstTensors values, MutableTensors gradients) override {
     return program_->ComputeGradients(batch, batch_key, values, gradients);
   }
+  size_t replicas() const override { return program_->replicas(); }
+  absl::StatusOr<std::vector<double>> ComputeSum(std::span<const KeyedBatch> batches,
+                                                 ConstTensors values, MutableTensors sum) override {
+    return program_->ComputeSum(batches, values, sum);
+  }
   Losses TakeLosses() override { return program_->TakeLosses(); }
   absl::StatusOr<std::vector<Column>> Predict(const Batch& batch, ConstTensors values) override {
     return program_->Predict(batch, values);

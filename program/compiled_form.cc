@@ -53,13 +53,13 @@ CompiledPlace CompiledIn(Files& files, const std::string& dir, Random& random, b
 }
 
 std::optional<KeptBytes> KeptForm(const CompiledPlace& place, const PjrtClient& client,
-                                  std::string_view code) {
+                                  const ProgramModule& module) {
   if (place.files == nullptr || std::ranges::any_of(kFlags, NamesFlagsFile)) return std::nullopt;
-  const absl::StatusOr<std::string> compiled_for = client.CompiledFor();
+  const absl::StatusOr<std::string> compiled_for = client.CompiledFor(module.replicas);
   const std::string processor = ProcessorText();
-  const std::string module = Sha256Hex(code);
-  if (!compiled_for.ok() || processor.empty() || module.empty()) return std::nullopt;
-  std::string depends = absl::StrCat(module, "\n", *compiled_for, "\n", processor);
+  const std::string code = Sha256Hex(module.code);
+  if (!compiled_for.ok() || processor.empty() || code.empty()) return std::nullopt;
+  std::string depends = absl::StrCat(code, "\n", *compiled_for, "\n", processor);
   for (const char* const name : kOfCompiler) {
     const char* const value = std::getenv(name);
     absl::StrAppend(&depends, name, "=", value == nullptr ? "" : value, "\n");

@@ -7,13 +7,14 @@
 
 #include <cstdint>
 #include <optional>
-#include <string_view>
+#include <string>
 
 #include "common/files.h"
 #include "common/random.h"
 #include "config/job.h"
 #include "data/kept_bytes.h"
 #include "program/pjrt_client.h"
+#include "program/program_file.h"
 
 namespace paracord {
 
@@ -30,6 +31,6 @@ CompiledPlace CompiledIn(Files& files, const std::string& dir, Random& random, b
 // Returns where a module's compiled form is kept; nullopt if the place, the plug-in or the
 // environment rules out keeping forms.
 std::optional<KeptBytes> KeptForm(const CompiledPlace& place, const PjrtClient& client,
-                                  std::string_view code);
+                                  const ProgramModule& module);
 
 }  // namespace paracord

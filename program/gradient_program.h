@@ -47,6 +47,12 @@ struct LookupCount {
 };
 using LookupCounts = std::map<std::string, LookupCount>;
 
+// A batch and its key (GradientProgram::ComputeGradients).
+struct KeyedBatch {
+  const Batch* batch = nullptr;
+  uint64_t key = 0;
+};
+
 class GradientProgram {
  public:
   virtual ~GradientProgram() = default;
@@ -75,6 +81,18 @@ class GradientProgram {
   virtual absl::StatusOr<double> ComputeGradients(const Batch& batch, uint64_t batch_key,
                                                   ConstTensors values,
                                                   MutableTensors gradients) = 0;
+
+  // The number of batches of a ComputeSum, a power of two; 0: the program has no ComputeSum.
+  virtual size_t replicas() const { return 0; }
+  // Computes each batch on a device of its own, all at once, where the devices add up the gradients
+  // themselves, in an order of their own. Returns the mean loss over each batch, and writes the sum
+  // of the batches' gradients. Errors are those of ComputeGradients, without a word on which batch
+  // is at fault; INVALID_ARGUMENT also if the program cannot add up batches of these sizes.
+  virtual absl::StatusOr<std::vector<double>> ComputeSum(std::span<const KeyedBatch> /*batches*/,
+                                                         ConstTensors /*values*/,
+                                                         MutableTensors /*sum*/) {
+    return absl::UnimplementedError("the program adds up no gradients of several batches");
+  }
 
   // Takes the states of the metrics over the last batch of ComputeGradients, in training mode and
   // in the order of metric_names(). A metric unknown in training has an empty state; the loss is

@@ -188,6 +188,16 @@ struct PjrtClientBufferFromHostBufferArgs {
   PjrtBuffer* buffer = nullptr;                // out
 };
 
+// The number that identifies a device among all those of the client's platform.
+struct PjrtDeviceDescriptionIdArgs {
+  static constexpr PjrtFunction kFunction = {23, "PJRT_DeviceDescription_Id"};
+  // Without the padding at the end, where a later version may add a field.
+  size_t struct_size = offsetof(PjrtDeviceDescriptionIdArgs, id) + sizeof(int);
+  void* extension_start = nullptr;
+  PjrtDeviceDescription* device_description = nullptr;
+  int id = 0;  // out
+};
+
 struct PjrtDeviceDescriptionKindArgs {
   static constexpr PjrtFunction kFunction = {26, "PJRT_DeviceDescription_Kind"};
   size_t struct_size = sizeof(PjrtDeviceDescriptionKindArgs);

@@ -164,6 +164,32 @@ const void* PjrtBatch::Examples(const ModuleArgument& argument, uint32_t first, 
   return Rows(given[argument.index], first, count, size);
 }
 
+void PjrtBatch::SetKey(uint64_t key) {
+  key_[0] = static_cast<uint32_t>(key);
+  key_[1] = static_cast<uint32_t>(key >> 32);
+}
+
+std::vector<PjrtClient::Argument> PjrtBatch::Arguments(const CompiledModule& compiled,
+                                                       ConstTensors values, uint32_t first,
+                                                       uint32_t count) {
+  using Kind = ModuleArgument::Kind;
+  std::vector<PjrtClient::Argument> arguments;
+  const uint32_t size = compiled.module->batch;
+  for (size_t i = 0; i < compiled.arguments.size(); ++i) {
+    const ModuleArgument& argument = compiled.module->arguments[i];
+    const void* data = key_;
+    if (argument.kind == Kind::kVariable) {
+      const std::span<const float> whole = values[argument.index];
+      data = tables_->by_rows(argument.index) ? Values(argument.index, argument.rows, whole)
+                                              : whole.data();
+    } else if (argument.kind != Kind::kKey) {
+      data = Examples(argument, first, count, size);
+    }
+    arguments.push_back({&compiled.arguments[i], data});
+  }
+  return arguments;
+}
+
 absl::Status PjrtBatch::CheckRows(const ProgramModule& module) const {
   for (const ModuleArgument& argument : module.arguments) {
     const bool by_rows =

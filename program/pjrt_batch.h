@@ -11,10 +11,19 @@
 #include "absl/status/status.h"
 #include "common/aligned_memory.h"
 #include "data/data_source.h"
+#include "program/gradient_program.h"
+#include "program/pjrt_client.h"
 #include "program/program_file.h"
 #include "program/program_tables.h"
 
 namespace paracord {
+
+// A module of a program file, and its compiled form.
+struct CompiledModule {
+  const ProgramModule* module = nullptr;
+  std::vector<PjrtArray> arguments;
+  PjrtClient::Loaded loaded;
+};
 
 class PjrtBatch {
  public:
@@ -28,16 +37,15 @@ class PjrtBatch {
   absl::Status Check(const Batch& batch) const;
   // Takes the columns of a checked batch in the modules' types; `use` has the ids' local numbers.
   absl::Status Take(const Batch& batch, const RowsInUse& use);
-
-  // Returns the column of an argument, from the example `first` on, padded to the module's batch
-  // size. Aligned to a cache line; a plug-in copies unaligned arrays in each run.
-  const void* Examples(const ModuleArgument& argument, uint32_t first, uint32_t count,
-                       uint32_t size);
+  // Sets the batch's key (GradientProgram::ComputeGradients).
+  void SetKey(uint64_t key);
 
   // INVALID_ARGUMENT if the batch reads more rows of a table than a module has room for.
   absl::Status CheckRows(const ProgramModule& module) const;
-  // Returns the rows of a table read by the batch, padded to `rows`.
-  const float* Values(size_t variable, uint64_t rows, std::span<const float> values);
+  // Returns the arguments of a run over `count` of the batch's examples, from `first` on, padded to
+  // the module's batch size. They view `values` and this object.
+  std::vector<PjrtClient::Argument> Arguments(const CompiledModule& compiled, ConstTensors values,
+                                              uint32_t first, uint32_t count);
   // Returns where a run leaves the gradient of `rows` rows.
   float* GradientPlace(size_t variable, uint64_t rows);
   // Copies the gradient of the batch's rows from the run's output to `to`.
@@ -62,6 +70,12 @@ class PjrtBatch {
   absl::Status CheckIds() const;
   static absl::Status Narrow(const std::string& name, Given& given);
   static const void* Rows(Given& given, uint32_t first, uint32_t count, uint32_t size);
+  // Returns the column of an argument, from the example `first` on, padded to the module's batch
+  // size. Aligned to a cache line; a plug-in copies unaligned arrays in each run.
+  const void* Examples(const ModuleArgument& argument, uint32_t first, uint32_t count,
+                       uint32_t size);
+  // Returns the rows of a table read by the batch, padded to `rows`.
+  const float* Values(size_t variable, uint64_t rows, std::span<const float> values);
 
   const ProgramFile* file_ = nullptr;
   const Batch* schema_ = nullptr;
@@ -69,6 +83,7 @@ class PjrtBatch {
   RowsInUse use_;
   std::vector<Given> inputs_, targets_, weights_;
   std::vector<AlignedVector<float>> values_, gradients_;  // indexed by variable; for tables
+  alignas(kArrayAlignment) uint32_t key_[2] = {};
 };
 
 }  // namespace paracord

@@ -17,11 +17,6 @@
 namespace paracord {
 namespace {
 
-// A CompileOptionsProto with one replica and one partition in its ExecutableBuildOptionsProto. A
-// plug-in aborts the process if either is 0.
-constexpr std::string_view kCompileOptions = "\x1a\x04\x20\x01\x28\x01";
-// Options with compile_portable_executable, to make a program for any device of the client.
-constexpr std::string_view kPortable = "\x1a\x04\x20\x01\x28\x01\x20\x01";
 constexpr std::string_view kFormat = "mlir";
 constexpr size_t kResultsMax = size_t{1} << 24;
 
@@ -39,7 +34,42 @@ const char* NameOf(PjrtType type) {
   return "of another type";
 }
 
+// Appends a varint, and fields of numbers and of bytes, in protobuf's wire format.
+void AppendVarint(uint64_t value, std::string& to) {
+  for (; value >= 0x80; value >>= 7) to += static_cast<char>(value | 0x80);
+  to += static_cast<char>(value);
+}
+void AppendNumber(uint32_t field, uint64_t value, std::string& to) {
+  AppendVarint(field << 3, to);
+  AppendVarint(value, to);
+}
+void AppendBytes(uint32_t field, std::string_view bytes, std::string& to) {
+  AppendVarint(field << 3 | 2, to);
+  AppendVarint(bytes.size(), to);
+  to += bytes;
+}
+
+// Returns XLA's DeviceAssignmentProto of one computation, whose replica i runs on device ids[i].
+std::string DeviceAssignment(std::span<const uint64_t> ids) {
+  constexpr uint32_t kReplicaCount = 1, kComputationCount = 2, kComputationDevices = 3;
+  constexpr uint32_t kReplicaDeviceIds = 1;  // of ComputationDevice
+  std::string numbers, devices, assignment;
+  for (const uint64_t id : ids) AppendVarint(id, numbers);
+  AppendBytes(kReplicaDeviceIds, numbers, devices);
+  AppendNumber(kReplicaCount, ids.size(), assignment);
+  AppendNumber(kComputationCount, 1, assignment);
+  AppendBytes(kComputationDevices, devices, assignment);
+  return assignment;
+}
+
 }  // namespace
+
+absl::Status OfRun(const absl::Status& status) {
+  if (status.ok() || absl::IsInvalidArgument(status) || absl::IsResourceExhausted(status)) {
+    return status;
+  }
+  return absl::DataLossError(status.message());
+}
 
 uint64_t ElementBytes(PjrtType type) {
   return type == PjrtType::kInt64 ? sizeof(int64_t) : sizeof(float);
@@ -116,16 +146,45 @@ absl::Status PjrtClient::Open(std::vector<size_t> devices) {
   return absl::OkStatus();
 }
 
-std::string_view PjrtClient::CompileOptions() const { return first_ ? kCompileOptions : kPortable; }
+absl::StatusOr<PjrtDeviceDescription*> PjrtClient::Describe(PjrtDevice* device) const {
+  PjrtDeviceGetDescriptionArgs args;
+  args.device = device;
+  RETURN_IF_ERROR(plugin_.Call(args));
+  return args.device_description;
+}
 
-absl::StatusOr<PjrtClient::Loaded> PjrtClient::Compile(std::string_view code) const {
+absl::StatusOr<std::string> PjrtClient::CompileOptions(uint32_t replicas) const {
+  constexpr uint32_t kBuildOptions = 3, kPortable = 4;
+  // Fields of ExecutableBuildOptionsProto. A plug-in aborts the process if either number is 0.
+  constexpr uint32_t kReplicas = 4, kPartitions = 5, kDeviceAssignment = 9;
+  std::string build, options;
+  AppendNumber(kReplicas, replicas, build);
+  AppendNumber(kPartitions, 1, build);
+  if (replicas > 1) {
+    std::vector<uint64_t> ids;
+    for (PjrtDevice* const device : devices_) {
+      PjrtDeviceDescriptionIdArgs args;
+      ASSIGN_OR_RETURN(args.device_description, Describe(device));
+      RETURN_IF_ERROR(plugin_.Call(args));
+      ids.push_back(static_cast<uint64_t>(args.id));
+    }
+    AppendBytes(kDeviceAssignment, DeviceAssignment(ids), build);
+  }
+  AppendBytes(kBuildOptions, build, options);
+  // A portable executable runs on any device of the client.
+  if (replicas == 1 && !first_) AppendNumber(kPortable, 1, options);
+  return options;
+}
+
+absl::StatusOr<PjrtClient::Loaded> PjrtClient::Compile(std::string_view code,
+                                                       uint32_t replicas) const {
   std::string text(code);  // the API takes a non-const pointer
   PjrtProgramCode program;
   program.code = text.data();
   program.code_size = text.size();
   program.format = kFormat.data();
   program.format_size = kFormat.size();
-  const std::string_view options = CompileOptions();
+  ASSIGN_OR_RETURN(const std::string options, CompileOptions(replicas));
   PjrtClientCompileArgs args;
   args.client = client_.get();
   args.program = &program;
@@ -163,20 +222,18 @@ absl::StatusOr<PjrtClient::Loaded> PjrtClient::Load(std::string_view compiled) c
   return loaded;
 }
 
-absl::StatusOr<std::string> PjrtClient::CompiledFor() const {
+absl::StatusOr<std::string> PjrtClient::CompiledFor(uint32_t replicas) const {
   PjrtClientPlatformVersionArgs platform;
   platform.client = client_.get();
   RETURN_IF_ERROR(plugin_.Call(platform));
-  PjrtDeviceGetDescriptionArgs device;
-  device.device = devices_[0];
-  RETURN_IF_ERROR(plugin_.Call(device));
   PjrtDeviceDescriptionKindArgs kind;
-  kind.device_description = device.device_description;
+  ASSIGN_OR_RETURN(kind.device_description, Describe(devices_[0]));
   RETURN_IF_ERROR(plugin_.Call(kind));
+  ASSIGN_OR_RETURN(const std::string options, CompileOptions(replicas));
   return absl::StrCat(plugin_.version(), "\n", platform_, "\n",
                       absl::string_view(platform.platform_version, platform.platform_version_size),
                       "\n", absl::string_view(kind.device_kind, kind.device_kind_size), "\n",
-                      absl::CHexEscape(std::string(CompileOptions())));
+                      absl::CHexEscape(options));
 }
 
 absl::StatusOr<std::vector<PjrtArray>> PjrtClient::ResultsOf(PjrtLoaded* loaded) const {
@@ -215,41 +272,72 @@ absl::Status PjrtClient::AwaitEvent(PjrtEvent* event) const {
   return plugin_.Call(args);
 }
 
-PjrtClient::Run::~Run() {
-  if (complete_ != nullptr) client_.AwaitEvent(complete_.get()).IgnoreError();
-  for (const PjrtOwned<PjrtEvent>& event : fetched_) {
-    if (event != nullptr) client_.AwaitEvent(event.get()).IgnoreError();
-  }
-  results_.clear();
-  arguments_.clear();  // releases the arguments; the plug-in no longer views their memory
-  for (const PjrtOwned<PjrtEvent>& event : done_) client_.AwaitEvent(event.get()).IgnoreError();
+PjrtClient::Run::Run(const PjrtClient& client, const Loaded& loaded, size_t place)
+    : client_(client), loaded_(loaded) {
+  Add(client.devices_[place]);
 }
 
-absl::Status PjrtClient::Run::Put(const Argument& argument) {
+PjrtClient::Run::Run(const PjrtClient& client, const Loaded& loaded)
+    : client_(client), loaded_(loaded) {
+  for (PjrtDevice* const device : client.devices_) Add(device);
+}
+
+PjrtClient::Run::~Run() {
+  const auto await = [&](const PjrtOwned<PjrtEvent>& event) {
+    if (event != nullptr) client_.AwaitEvent(event.get()).IgnoreError();
+  };
+  for (const Replica& replica : replicas_) await(replica.complete);
+  for (Replica& replica : replicas_) {
+    for (const PjrtOwned<PjrtEvent>& event : replica.fetched) await(event);
+    replica.results.clear();
+    replica.arguments.clear();  // the plug-in no longer views the arguments' memory
+  }
+  for (const PjrtOwned<PjrtEvent>& event : done_) await(event);
+}
+
+absl::Status PjrtClient::Run::Put(const Argument& argument, Replica& replica) {
   PjrtClientBufferFromHostBufferArgs args;
   args.client = client_.client_.get();
   args.data = argument.data;
   args.type = argument.array->type;
   args.dims = argument.array->dims.data();
   args.num_dims = argument.array->dims.size();
-  args.device = device_;
+  args.device = replica.device;
   RETURN_IF_ERROR(client_.plugin_.Call(args));
-  arguments_.push_back(client_.Own(args.buffer));
+  replica.arguments.push_back(client_.Own(args.buffer));
   if (args.done_with_host_buffer != nullptr) {
     done_.push_back(client_.Own(args.done_with_host_buffer));
   }
   return absl::OkStatus();
 }
 
-absl::Status PjrtClient::Run::Start(std::span<const Argument> arguments) {
-  for (const Argument& argument : arguments) RETURN_IF_ERROR(Put(argument));
-  std::vector<PjrtBuffer*> given, results(loaded_.results.size());
-  for (const PjrtOwned<PjrtBuffer>& buffer : arguments_) given.push_back(buffer.get());
-  PjrtBuffer* const* const argument_list = given.data();
-  PjrtBuffer** const output_list = results.data();
-  PjrtEvent* complete = nullptr;
+absl::Status PjrtClient::Run::Start(std::span<const std::vector<Argument>> arguments) {
+  for (size_t i = 0; i < replicas_.size(); ++i) {
+    for (const Argument& argument : arguments[i]) RETURN_IF_ERROR(Put(argument, replicas_[i]));
+  }
+  RETURN_IF_ERROR(Execute(arguments[0].size()));
+  for (const Replica& replica : replicas_) {
+    if (replica.results.size() == loaded_.results.size()) continue;
+    return absl::InternalError(absl::StrCat("the PJRT plug-in ", client_.plugin_.path(),
+                                            " has left out results of a module"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PjrtClient::Run::Execute(size_t arguments) {
+  const size_t results = loaded_.results.size();
+  std::vector<std::vector<PjrtBuffer*>> given(replicas_.size());
+  std::vector<std::vector<PjrtBuffer*>> taken(replicas_.size(), std::vector<PjrtBuffer*>(results));
+  std::vector<PjrtBuffer* const*> argument_lists;
+  std::vector<PjrtBuffer**> output_lists;
+  std::vector<PjrtEvent*> complete(replicas_.size());
+  for (size_t i = 0; i < replicas_.size(); ++i) {
+    for (const auto& buffer : replicas_[i].arguments) given[i].push_back(buffer.get());
+    argument_lists.push_back(given[i].data());
+    output_lists.push_back(taken[i].data());
+  }
   // The caller's values must stay unchanged, whatever aliases the module declares.
-  std::vector<int64_t> kept(given.size());
+  std::vector<int64_t> kept(arguments);
   std::iota(kept.begin(), kept.end(), 0);
   PjrtExecuteOptions options;
   options.non_donatable_input_indices = kept.data();
@@ -257,24 +345,25 @@ absl::Status PjrtClient::Run::Start(std::span<const Argument> arguments) {
   PjrtLoadedExecuteArgs args;
   args.executable = loaded_.executable.get();
   args.options = &options;
-  args.argument_lists = &argument_list;
-  args.num_args = given.size();
-  args.output_lists = &output_list;
-  args.device_complete_events = &complete;
-  args.execute_device = client_.first_ ? nullptr : device_;
+  args.argument_lists = argument_lists.data();
+  args.num_devices = replicas_.size();
+  args.num_args = arguments;
+  args.output_lists = output_lists.data();
+  args.device_complete_events = complete.data();
+  const bool portable = replicas_.size() == 1 && !client_.first_;
+  args.execute_device = portable ? replicas_[0].device : nullptr;
   const absl::Status status = client_.plugin_.Call(args);
-  if (complete != nullptr) complete_ = client_.Own(complete);
-  for (PjrtBuffer* const result : results) {
-    if (result != nullptr) results_.push_back(client_.Own(result));
+  for (size_t i = 0; i < replicas_.size(); ++i) {
+    if (complete[i] != nullptr) replicas_[i].complete = client_.Own(complete[i]);
+    for (PjrtBuffer* const result : taken[i]) {
+      if (result != nullptr) replicas_[i].results.push_back(client_.Own(result));
+    }
+    replicas_[i].fetched.resize(results);
   }
-  fetched_.resize(results.size());
-  RETURN_IF_ERROR(status);
-  if (results_.size() == results.size()) return absl::OkStatus();
-  return absl::InternalError(absl::StrCat("the PJRT plug-in ", client_.plugin_.path(),
-                                          " has left out results of a module"));
+  return status;
 }
 
-absl::Status PjrtClient::Run::Fetch(size_t result, void* to) {
+absl::Status PjrtClient::Run::Fetch(size_t result, void* to, size_t replica) {
   const PjrtArray& array = loaded_.results[result];
   std::vector<int64_t> minor_to_major(array.dims.size());
   std::iota(minor_to_major.rbegin(), minor_to_major.rend(), 0);
@@ -282,17 +371,17 @@ absl::Status PjrtClient::Run::Fetch(size_t result, void* to) {
   layout.tiled.minor_to_major = minor_to_major.data();
   layout.tiled.minor_to_major_size = minor_to_major.size();
   PjrtBufferToHostBufferArgs args;
-  args.src = results_[result].get();
+  args.src = replicas_[replica].results[result].get();
   args.host_layout = &layout;
   args.dst = to;
   args.dst_size = array.bytes();
   RETURN_IF_ERROR(client_.plugin_.Call(args));
-  fetched_[result] = client_.Own(args.event);
+  replicas_[replica].fetched[result] = client_.Own(args.event);
   return absl::OkStatus();
 }
 
-absl::Status PjrtClient::Run::Await(size_t result) {
-  const PjrtOwned<PjrtEvent> event = std::move(fetched_[result]);
+absl::Status PjrtClient::Run::Await(size_t result, size_t replica) {
+  const PjrtOwned<PjrtEvent> event = std::move(replicas_[replica].fetched[result]);
   return client_.AwaitEvent(event.get());
 }
 

@@ -33,7 +33,7 @@ class PjrtClient {
   // A compiled module.
   struct Loaded {
     PjrtOwned<PjrtLoaded> executable;
-    std::vector<PjrtArray> results;
+    std::vector<PjrtArray> results;  // of each replica
   };
   // An array read by a run. Its memory must stay unchanged until the run has ended.
   struct Argument {
@@ -52,8 +52,9 @@ class PjrtClient {
   const std::string& platform() const { return platform_; }  // "cpu", "cuda", "tpu"
   const PjrtPlugin& plugin() const { return plugin_; }
 
-  // `code` is a portable artefact of StableHLO, or MLIR as text.
-  absl::StatusOr<Loaded> Compile(std::string_view code) const;
+  // `code` is a portable artefact of StableHLO, or MLIR as text. A module of several replicas, as
+  // many as the client has devices, runs on all of them at once; one of a single replica on any.
+  absl::StatusOr<Loaded> Compile(std::string_view code, uint32_t replicas = 1) const;
 
   // Returns a module's compiled form. Load accepts the form where CompiledFor and the plug-in's
   // file are equal. FAILED_PRECONDITION: the plug-in cannot serialize.
@@ -61,35 +62,43 @@ class PjrtClient {
   absl::StatusOr<Loaded> Load(std::string_view compiled) const;
   // Returns everything that determines a compiled form besides the module and the plug-in's file:
   // versions, platform, kind of device, options.
-  absl::StatusOr<std::string> CompiledFor() const;
+  absl::StatusOr<std::string> CompiledFor(uint32_t replicas) const;
 
-  // The results of a run, copied from the device one by one. The destructor waits until the plug-in
-  // no longer uses the caller's memory.
+  // The results of a run, copied from the devices one by one. The destructor waits until the
+  // plug-in no longer uses the caller's memory.
   class Run {
    public:
-    // `place` is the index of the device in the client.
-    Run(const PjrtClient& client, const Loaded& loaded, size_t place)
-        : client_(client), loaded_(loaded), device_(client.devices_[place]) {}
+    // Runs a module of one replica on a device; `place` is the device's index in the client.
+    Run(const PjrtClient& client, const Loaded& loaded, size_t place);
+    // Runs a module of several replicas, one on each device of the client.
+    Run(const PjrtClient& client, const Loaded& loaded);
     ~Run();
     Run(const Run&) = delete;
     Run& operator=(const Run&) = delete;
 
-    absl::Status Start(std::span<const Argument> arguments);
-    // Begins to copy a result to `to`, which must have room for all of it.
-    absl::Status Fetch(size_t result, void* to);
-    // Waits until the copy of `result` is complete.
-    absl::Status Await(size_t result);
+    // `arguments` has a list for each replica.
+    absl::Status Start(std::span<const std::vector<Argument>> arguments);
+    absl::Status Start(const std::vector<Argument>& arguments) { return Start({&arguments, 1}); }
+    // Begins to copy a replica's result to `to`, which must have room for all of it.
+    absl::Status Fetch(size_t result, void* to, size_t replica = 0);
+    // Waits until the copy of a replica's `result` is complete.
+    absl::Status Await(size_t result, size_t replica = 0);
 
    private:
-    absl::Status Put(const Argument& argument);
+    struct Replica {
+      PjrtDevice* device = nullptr;
+      std::vector<PjrtOwned<PjrtBuffer>> arguments, results;
+      std::vector<PjrtOwned<PjrtEvent>> fetched;
+      PjrtOwned<PjrtEvent> complete;
+    };
+    void Add(PjrtDevice* device) { replicas_.emplace_back().device = device; }
+    absl::Status Put(const Argument& argument, Replica& replica);
+    absl::Status Execute(size_t arguments);
 
     const PjrtClient& client_;
     const Loaded& loaded_;
-    PjrtDevice* const device_;
+    std::vector<Replica> replicas_;
     std::vector<PjrtOwned<PjrtEvent>> done_;  // with the arguments' memory
-    std::vector<PjrtOwned<PjrtBuffer>> arguments_, results_;
-    std::vector<PjrtOwned<PjrtEvent>> fetched_;
-    PjrtOwned<PjrtEvent> complete_;
   };
 
  private:
@@ -103,7 +112,10 @@ class PjrtClient {
   absl::Status AwaitEvent(PjrtEvent* event) const;
   absl::StatusOr<std::vector<PjrtArray>> ResultsOf(PjrtLoaded* loaded) const;
 
-  std::string_view CompileOptions() const;
+  // A device as the plug-in describes it.
+  absl::StatusOr<PjrtDeviceDescription*> Describe(PjrtDevice* device) const;
+  // A CompileOptionsProto of XLA.
+  absl::StatusOr<std::string> CompileOptions(uint32_t replicas) const;
 
   const PjrtPlugin plugin_;
   PjrtOwned<PjrtRawClient> client_;
@@ -111,6 +123,10 @@ class PjrtClient {
   bool first_ = true;                 // the client's first device alone
   std::string platform_;
 };
+
+// Returns the error of a run as one of GradientProgram: the batch's, or the memory's, or else that
+// the device is lost.
+absl::Status OfRun(const absl::Status& status);
 
 // The choice of a plug-in for a program.
 struct PjrtUse {

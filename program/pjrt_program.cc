@@ -21,14 +21,6 @@ absl::Status Refuse(const absl::Status& status, const std::string& where) {
   return absl::InvalidArgumentError(absl::StrCat(where, status.message()));
 }
 
-// An error of a run: the batch's, or of the memory, or else the plug-in is of no more use.
-absl::Status OfRun(const absl::Status& status) {
-  if (status.ok() || absl::IsInvalidArgument(status) || absl::IsResourceExhausted(status)) {
-    return status;
-  }
-  return absl::DataLossError(status.message());
-}
-
 const char* NameOfType(ColumnType type) {
   if (type == ColumnType::kFloat32) return "float32";
   return type == ColumnType::kInt32 ? "int32" : "int64";
@@ -55,8 +47,9 @@ Shape DimsOf(uint32_t batch, const auto& shape) {
 // "modules[1], a step of 64 examples"
 std::string ModuleText(const ProgramFile& file, size_t module) {
   const ProgramModule& one = file.modules[module];
-  return absl::StrCat("modules[", module, "], ", one.step ? "a step of " : "a prediction of ",
-                      one.batch, " examples");
+  return absl::StrCat(
+      "modules[", module, "], ", one.step ? "a step of " : "a prediction of ", one.batch,
+      " examples", one.replicas > 1 ? absl::StrCat(" on each of ", one.replicas, " replicas") : "");
 }
 
 // Returns the module for predicting the next part of `examples`; null if the file has none.
@@ -104,6 +97,13 @@ absl::Status CheckRoomToPredict(const ProgramFile& file, size_t table, uint32_t 
 
 absl::StatusOr<std::unique_ptr<PjrtProgram>> PjrtProgram::Check(const Job& job, const Batch& schema,
                                                                 uint64_t memory_max) {
+  ASSIGN_OR_RETURN(std::unique_ptr<PjrtProgram> program, Read(job, schema, memory_max));
+  RETURN_IF_ERROR(PjrtReplicas::CheckJob(job, program->file_));
+  return program;
+}
+
+absl::StatusOr<std::unique_ptr<PjrtProgram>> PjrtProgram::Read(const Job& job, const Batch& schema,
+                                                               uint64_t memory_max) {
   RETURN_IF_ERROR(CheckOwnSettings(job));
   absl::StatusOr<ProgramFile> file = ReadProgramFile(job.model.at("file"));
   if (!file.ok()) return Refuse(file.status(), "model.file: ");
@@ -116,23 +116,35 @@ absl::StatusOr<std::unique_ptr<PjrtProgram>> PjrtProgram::Check(const Job& job, 
   return program;
 }
 
+absl::Status PjrtProgram::Open(const PjrtUse& use) {
+  auto client = OpenPjrtDevice(use);
+  if (!client.ok()) return Refuse(client.status(), "model: ");
+  client_ = *std::move(client);
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::unique_ptr<PjrtProgram>> PjrtProgram::Make(const Job& job, const Batch& schema,
                                                                const PjrtUse& use,
                                                                const CompiledPlace& compiled) {
-  ASSIGN_OR_RETURN(std::vector<std::unique_ptr<PjrtProgram>> programs,
-                   MakeOnEach(job, schema, use, compiled));
-  if (programs.size() == 1) return std::move(programs[0]);
-  return absl::InvalidArgumentError(absl::StrCat(
-      "--device ", use.device, ": several devices are for workers that train; name one"));
+  ASSIGN_OR_RETURN(std::unique_ptr<PjrtProgram> program, Read(job, schema, use.memory_max));
+  RETURN_IF_ERROR(program->Open(use));
+  if (program->client_->devices() > 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--device ", use.device, ": several devices are for workers that train; name one"));
+  }
+  RETURN_IF_ERROR(program->Compile(compiled));
+  return program;
 }
 
 absl::StatusOr<std::vector<std::unique_ptr<PjrtProgram>>> PjrtProgram::MakeOnEach(
     const Job& job, const Batch& schema, const PjrtUse& use, const CompiledPlace& compiled) {
   std::vector<std::unique_ptr<PjrtProgram>> programs;
   ASSIGN_OR_RETURN(std::unique_ptr<PjrtProgram> first, Check(job, schema, use.memory_max));
-  auto client = OpenPjrtDevice(use);
-  if (!client.ok()) return Refuse(client.status(), "model: ");
-  first->client_ = *std::move(client);
+  RETURN_IF_ERROR(first->Open(use));
+  if (ReplicasOf(first->file_) > 1) {
+    ASSIGN_OR_RETURN(first->together_, PjrtReplicas::Make(first->file_, first->schema_,
+                                                          first->tables_, *first->client_, use));
+  }
   RETURN_IF_ERROR(first->Compile(compiled));
   programs.push_back(std::move(first));
   for (size_t place = 1; place < programs[0]->client_->devices(); ++place) {
@@ -153,7 +165,8 @@ absl::StatusOr<std::unique_ptr<PjrtProgram>> PjrtProgram::OnOther(const Job& job
   other->place_ = place;
   other->keeps_ = keeps_;
   other->modules_kept_ = modules_kept_;
-  for (const Compiled& compiled : *compiled_) {
+  for (const CompiledModule& compiled : *compiled_) {
+    if (compiled.module->replicas > 1) continue;
     const absl::Status status = other->Try(compiled);
     if (!status.ok()) return Refuse(status, absl::StrCat("model: on device ", place, ": "));
   }
@@ -196,7 +209,7 @@ absl::Status PjrtProgram::CheckSizes(uint64_t memory_max) const {
     };
     for (const ModuleArgument& argument : module.arguments) add(ArrayOf(argument, module.batch));
     for (const ModuleResult& result : module.results) add(ArrayOf(module, result));
-    if (bytes <= memory_max) continue;
+    if (bytes <= memory_max / module.replicas) continue;
     return absl::InvalidArgumentError(
         absl::StrCat("model.file: ", ModuleText(file_, i), ": its arguments and results take ",
                      HumanBytes(bytes), ", and this process may take ", HumanBytes(memory_max)));
@@ -245,16 +258,18 @@ absl::Status PjrtProgram::Compile(const CompiledPlace& place) {
 }
 
 absl::Status PjrtProgram::CompileOne(const ProgramModule& module, const CompiledPlace& place) {
-  Compiled compiled;
+  CompiledModule compiled;
   compiled.module = &module;
   for (const ModuleArgument& argument : module.arguments) {
     compiled.arguments.push_back(ArrayOf(argument, module.batch));
   }
-  const std::optional<KeptBytes> kept = KeptForm(place, *client_, module.code);
+  const bool used = module.replicas == 1 || together_ != nullptr;
+  const std::optional<KeptBytes> kept =
+      used ? KeptForm(place, *client_, module) : std::optional<KeptBytes>();
   if (kept.has_value() && TakeKept(*kept, compiled)) {
     ++modules_kept_;
-  } else {
-    ASSIGN_OR_RETURN(compiled.loaded, client_->Compile(module.code));
+  } else if (used) {
+    ASSIGN_OR_RETURN(compiled.loaded, client_->Compile(module.code, module.replicas));
     RETURN_IF_ERROR(CheckResults(compiled));
     RETURN_IF_ERROR(Try(compiled));
     // Without a serialized form, the next start compiles again.
@@ -267,7 +282,7 @@ absl::Status PjrtProgram::CompileOne(const ProgramModule& module, const Compiled
   return absl::OkStatus();
 }
 
-bool PjrtProgram::TakeKept(const KeptBytes& kept, Compiled& compiled) const {
+bool PjrtProgram::TakeKept(const KeptBytes& kept, CompiledModule& compiled) const {
   const std::optional<std::string> form = kept.Load();
   if (!form.has_value()) return false;
   absl::StatusOr<PjrtClient::Loaded> loaded = client_->Load(*form);
@@ -276,7 +291,7 @@ bool PjrtProgram::TakeKept(const KeptBytes& kept, Compiled& compiled) const {
   return CheckResults(compiled).ok() && Try(compiled).ok();
 }
 
-absl::Status PjrtProgram::CheckResults(const Compiled& compiled) const {
+absl::Status PjrtProgram::CheckResults(const CompiledModule& compiled) const {
   const ProgramModule& module = *compiled.module;
   const std::vector<PjrtArray>& results = compiled.loaded.results;
   if (results.size() != module.results.size()) {
@@ -292,7 +307,7 @@ absl::Status PjrtProgram::CheckResults(const Compiled& compiled) const {
   return absl::OkStatus();
 }
 
-absl::Status PjrtProgram::Try(const Compiled& compiled) const {
+absl::Status PjrtProgram::Try(const CompiledModule& compiled) const {
   uint64_t bytes = 0;
   for (const PjrtArray& array : compiled.arguments) bytes = std::max(bytes, array.bytes());
   for (const PjrtArray& array : compiled.loaded.results) bytes = std::max(bytes, array.bytes());
@@ -300,6 +315,7 @@ absl::Status PjrtProgram::Try(const Compiled& compiled) const {
   AlignedVector<char> taken(zeros.size());
   std::vector<PjrtClient::Argument> arguments;
   for (const PjrtArray& array : compiled.arguments) arguments.push_back({&array, zeros.data()});
+  if (compiled.module->replicas > 1) return together_->Try(compiled, arguments, taken.data());
   PjrtClient::Run run(*client_, compiled.loaded, place_);
   RETURN_IF_ERROR(run.Start(arguments));
   for (size_t i = 0; i < compiled.loaded.results.size(); ++i) {
@@ -329,46 +345,36 @@ absl::Status PjrtProgram::Take(const Batch& batch) {
   return batch_.Take(batch, use);
 }
 
-std::vector<PjrtClient::Argument> PjrtProgram::Arguments(const Compiled& compiled,
-                                                         ConstTensors values, uint32_t first,
-                                                         uint32_t count) {
-  using Kind = ModuleArgument::Kind;
-  std::vector<PjrtClient::Argument> arguments;
-  const uint32_t size = compiled.module->batch;
-  for (size_t i = 0; i < compiled.arguments.size(); ++i) {
-    const ModuleArgument& argument = compiled.module->arguments[i];
-    const void* data = key_;
-    if (argument.kind == Kind::kVariable) {
-      const std::span<const float> whole = values[argument.index];
-      data = tables_.by_rows(argument.index) ? batch_.Values(argument.index, argument.rows, whole)
-                                             : whole.data();
-    } else if (argument.kind != Kind::kKey) {
-      data = batch_.Examples(argument, first, count, size);
-    }
-    arguments.push_back({&compiled.arguments[i], data});
+absl::StatusOr<const CompiledModule*> PjrtProgram::StepOf(uint32_t examples,
+                                                          size_t replicas) const {
+  for (const CompiledModule& one : *compiled_) {
+    const ProgramModule& module = *one.module;
+    if (module.step && module.batch == examples && module.replicas == replicas) return &one;
   }
-  return arguments;
+  return absl::InvalidArgumentError(
+      absl::StrCat("the batch has ", examples, " examples, and the program has steps of ",
+                   absl::StrJoin(SizesOf(/*step=*/true), ", "), " alone: export it for that"));
+}
+
+absl::StatusOr<std::vector<double>> PjrtProgram::ComputeSum(std::span<const KeyedBatch> batches,
+                                                            ConstTensors values,
+                                                            MutableTensors sum) {
+  ASSIGN_OR_RETURN(const CompiledModule* const step,
+                   StepOf(batches[0].batch->examples, batches.size()));
+  return together_->Compute(*step, batches, values, sum);
 }
 
 absl::StatusOr<double> PjrtProgram::ComputeGradients(const Batch& batch, uint64_t batch_key,
                                                      ConstTensors values,
                                                      MutableTensors gradients) {
   using Kind = ModuleResult::Kind;
-  const auto compiled = std::ranges::find_if(*compiled_, [&](const Compiled& one) {
-    return one.module->step && one.module->batch == batch.examples;
-  });
-  if (compiled == compiled_->end()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the batch has ", batch.examples, " examples, and the program has steps of ",
-                     absl::StrJoin(SizesOf(/*step=*/true), ", "), " alone: export it for that"));
-  }
+  ASSIGN_OR_RETURN(const CompiledModule* const compiled, StepOf(batch.examples, /*replicas=*/1));
   RETURN_IF_ERROR(Take(batch));
   RETURN_IF_ERROR(batch_.CheckRows(*compiled->module));
-  key_[0] = static_cast<uint32_t>(batch_key);
-  key_[1] = static_cast<uint32_t>(batch_key >> 32);
+  batch_.SetKey(batch_key);
   float loss = 0;
   PjrtClient::Run run(*client_, compiled->loaded, place_);
-  RETURN_IF_ERROR(OfRun(run.Start(Arguments(*compiled, values, 0, batch.examples))));
+  RETURN_IF_ERROR(OfRun(run.Start(batch_.Arguments(*compiled, values, 0, batch.examples))));
   const std::vector<ModuleResult>& results = compiled->module->results;
   const auto by_rows = [&](const ModuleResult& result) {
     return result.kind == Kind::kGradient && tables_.by_rows(result.index);
@@ -391,10 +397,11 @@ absl::StatusOr<double> PjrtProgram::ComputeGradients(const Batch& batch, uint64_
   return loss;
 }
 
-absl::Status PjrtProgram::PredictSome(const Compiled& compiled, ConstTensors values, uint32_t first,
-                                      uint32_t count, std::vector<Column>& columns) {
+absl::Status PjrtProgram::PredictSome(const CompiledModule& compiled, ConstTensors values,
+                                      uint32_t first, uint32_t count,
+                                      std::vector<Column>& columns) {
   PjrtClient::Run run(*client_, compiled.loaded, place_);
-  RETURN_IF_ERROR(OfRun(run.Start(Arguments(compiled, values, first, count))));
+  RETURN_IF_ERROR(OfRun(run.Start(batch_.Arguments(compiled, values, first, count))));
   const std::vector<ModuleResult>& results = compiled.module->results;
   for (size_t i = 0; i < results.size(); ++i) {
     std::vector<float> whole(compiled.loaded.results[i].bytes() / sizeof(float));
@@ -434,7 +441,7 @@ absl::Status PjrtProgram::Evaluate(const Batch&, ConstTensors, std::vector<Metri
 std::vector<uint32_t> PjrtProgram::SizesOf(bool step) const {
   std::vector<uint32_t> sizes;
   for (const ProgramModule& module : file_.modules) {
-    if (module.step == step) sizes.push_back(module.batch);
+    if (module.step == step && module.replicas == 1) sizes.push_back(module.batch);
   }
   std::sort(sizes.begin(), sizes.end());
   return sizes;
@@ -447,13 +454,19 @@ std::string PjrtProgram::device() const {
 
 std::string PjrtProgram::Memory() const {
   if (client_ == nullptr) return "not compiled: no plug-in is named (--device pjrt:PATH)";
-  if (!keeps_) {
-    return absl::StrCat(compiled_->size(),
-                        " modules, compiled at each start (a worker with "
-                        "--allow-programs keeps them in its --dir)");
+  const auto together = std::ranges::count_if(
+      file_.modules, [](const ProgramModule& module) { return module.replicas > 1; });
+  std::string text =
+      absl::StrCat(compiled_->size() - (together_ == nullptr ? together : 0), " modules, ");
+  if (keeps_) {
+    absl::StrAppend(&text, modules_kept_, " of them compiled by an earlier start");
+  } else {
+    text += "compiled at each start (a worker with --allow-programs keeps them in its --dir)";
   }
-  return absl::StrCat(compiled_->size(), " modules, ", modules_kept_,
-                      " of them compiled by an earlier start");
+  if (together_ != nullptr) {
+    absl::StrAppend(&text, "; those for ", replicas(), " replicas add up the lanes of all devices");
+  }
+  return text;
 }
 
 std::string PjrtProgram::Summary() const {
@@ -470,6 +483,9 @@ std::string PjrtProgram::Summary() const {
   }
   absl::StrAppend(&text, OutputsText(file_.outputs), "computes batches of ",
                   absl::StrJoin(SizesOf(/*step=*/true), ", "), " alone\n");
+  if (ReplicasOf(file_) > 1) {
+    absl::StrAppend(&text, "adds up the gradients of ", ReplicasOf(file_), " batches itself\n");
+  }
   const std::vector<uint32_t> predicts = SizesOf(/*step=*/false);
   if (!predicts.empty()) {
     absl::StrAppend(&text, "predicts in batches of ", absl::StrJoin(predicts, ", "), "\n");

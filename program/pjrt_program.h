@@ -15,12 +15,12 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "common/aligned_memory.h"
 #include "config/job.h"
 #include "program/compiled_form.h"
 #include "program/gradient_program.h"
 #include "program/pjrt_batch.h"
 #include "program/pjrt_client.h"
+#include "program/pjrt_replicas.h"
 #include "program/program_file.h"
 #include "program/program_tables.h"
 
@@ -34,10 +34,12 @@ class PjrtProgram : public GradientProgram {
                                                            const PjrtUse& use,
                                                            const CompiledPlace& compiled = {});
   // Makes a program on each of several devices of the plug-in. The programs share a client and the
-  // modules, compiled once in a portable form.
+  // modules, compiled once in a portable form. The first also has the file's steps for several
+  // replicas; INVALID_ARGUMENT unless there are as many devices, and the job allows fast sums.
   static absl::StatusOr<std::vector<std::unique_ptr<PjrtProgram>>> MakeOnEach(
       const Job& job, const Batch& schema, const PjrtUse& use, const CompiledPlace& compiled = {});
-  // Checks the file and the data without a plug-in. The returned program computes nothing.
+  // Checks the file, the data, and what a file for several replicas asks of the job, without a
+  // plug-in. The returned program computes nothing.
   static absl::StatusOr<std::unique_ptr<PjrtProgram>> Check(const Job& job, const Batch& schema,
                                                             uint64_t memory_max);
 
@@ -53,6 +55,9 @@ class PjrtProgram : public GradientProgram {
   absl::StatusOr<double> ComputeGradients(const Batch& batch, uint64_t batch_key,
                                           ConstTensors values, MutableTensors gradients) override;
   void OnGradient(std::function<void(size_t)> there) override { there_ = std::move(there); }
+  size_t replicas() const override { return together_ == nullptr ? 0 : ReplicasOf(file_); }
+  absl::StatusOr<std::vector<double>> ComputeSum(std::span<const KeyedBatch> batches,
+                                                 ConstTensors values, MutableTensors sum) override;
   absl::StatusOr<std::vector<Column>> Predict(const Batch& batch, ConstTensors values) override;
   absl::Status Evaluate(const Batch& batch, ConstTensors values,
                         std::vector<MetricState>& states) override;
@@ -63,32 +68,29 @@ class PjrtProgram : public GradientProgram {
   std::string Memory() const override;
 
  private:
-  struct Compiled {
-    const ProgramModule* module = nullptr;
-    std::vector<PjrtArray> arguments;
-    PjrtClient::Loaded loaded;
-  };
   PjrtProgram(std::shared_ptr<const ProgramFile> file, const Batch& schema)
       : shared_file_(std::move(file)), file_(*shared_file_), schema_(schema) {}
+  static absl::StatusOr<std::unique_ptr<PjrtProgram>> Read(const Job& job, const Batch& schema,
+                                                           uint64_t memory_max);
+  absl::Status Open(const PjrtUse& use);
   absl::StatusOr<std::unique_ptr<PjrtProgram>> OnOther(const Job& job, size_t place) const;
   absl::Status CheckSizes(uint64_t memory_max) const;
   absl::Status MakeTables(const Job& job);
   absl::Status Compile(const CompiledPlace& place);
   absl::Status CompileOne(const ProgramModule& module, const CompiledPlace& place);
   // Whether the kept compiled form is sound.
-  bool TakeKept(const KeptBytes& kept, Compiled& compiled) const;
-  absl::Status CheckResults(const Compiled& compiled) const;
-  absl::Status Try(const Compiled& compiled) const;
+  bool TakeKept(const KeptBytes& kept, CompiledModule& compiled) const;
+  absl::Status CheckResults(const CompiledModule& compiled) const;
+  absl::Status Try(const CompiledModule& compiled) const;
   PjrtArray ArrayOf(const ModuleArgument& argument, uint32_t batch) const;
   PjrtArray ArrayOf(const ProgramModule& module, const ModuleResult& result) const;
   std::vector<uint32_t> SizesOf(bool step) const;
 
+  // The compiled step for batches of `examples` on each of `replicas`. INVALID_ARGUMENT: none.
+  absl::StatusOr<const CompiledModule*> StepOf(uint32_t examples, size_t replicas) const;
   // Takes the batch's columns, and finds the table rows read by the batch.
   absl::Status Take(const Batch& batch);
-  // The arguments of a run over some of the batch's examples.
-  std::vector<PjrtClient::Argument> Arguments(const Compiled& compiled, ConstTensors values,
-                                              uint32_t first, uint32_t count);
-  absl::Status PredictSome(const Compiled& compiled, ConstTensors values, uint32_t first,
+  absl::Status PredictSome(const CompiledModule& compiled, ConstTensors values, uint32_t first,
                            uint32_t count, std::vector<Column>& columns);
 
   const std::shared_ptr<const ProgramFile> shared_file_;
@@ -97,15 +99,17 @@ class PjrtProgram : public GradientProgram {
   const std::vector<std::string> no_metrics_;
   std::shared_ptr<PjrtClient> client_;  // shared with programs on other devices
   size_t place_ = 0;                    // index of the device in the client
-  // The file's modules, in order; shared likewise.
-  std::shared_ptr<std::vector<Compiled>> compiled_ = std::make_shared<std::vector<Compiled>>();
+  // The file's modules, in order; shared likewise. Without `together_`, modules for several
+  // replicas are not compiled.
+  std::shared_ptr<std::vector<CompiledModule>> compiled_ =
+      std::make_shared<std::vector<CompiledModule>>();
   bool keeps_ = false;  // keeps compiled forms for the next start
   size_t modules_kept_ = 0;
   std::vector<VariableSpec> variables_;  // in the form stored by the ps
   ProgramTables tables_;
-  PjrtBatch batch_;                                // the batch being computed
-  std::shared_ptr<const TableRows> rows_;          // table rows held by the values; null: all
-  alignas(kArrayAlignment) uint32_t key_[2] = {};  // dropout key of the batch
+  PjrtBatch batch_;                         // the batch being computed
+  std::shared_ptr<const TableRows> rows_;   // table rows held by the values; null: all
+  std::unique_ptr<PjrtReplicas> together_;  // null: no module for several replicas is used
   std::function<void(size_t)> there_;
 };
 

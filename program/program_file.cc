@@ -1,15 +1,18 @@
 #include "program/program_file.h"
 
 #include <algorithm>
+#include <bit>
 #include <optional>
 #include <set>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "common/one_line.h"
 #include "common/status_macros.h"
+#include "config/data_plan.h"
 #include "config/json_fields.h"
 #include "config/partitions.h"
 
@@ -64,6 +67,7 @@ class ModuleReader {
     if (kind.empty()) fields.Problem("kind", "must be step or predict");
     fields.Integer("batch", 1, kBatchMax, module.batch);
     if (module.batch == 0) fields.Problem("batch", "must be a number of examples");
+    fields.Integer("replicas", 1, kLanesMax, module.replicas);
     fields.String("code", code);
     if (code.empty() || !absl::Base64Unescape(code, &module.code)) {
       fields.Problem("code", "must be StableHLO in base64");
@@ -180,21 +184,53 @@ absl::Status CheckResults(const ProgramFile& file, const ProgramModule& module, 
                                      : absl::StrCat("output \"", file.outputs[index].name, "\"")));
 }
 
+// Checks a module for several replicas. `single` are the batches of the steps for one.
+absl::Status CheckReplicas(const ProgramFile& file, size_t number,
+                           const std::set<uint32_t>& single) {
+  const ProgramModule& module = file.modules[number];
+  if (module.replicas == 1) return absl::OkStatus();
+  const std::string which =
+      absl::StrCat("modules[", number, "], for ", module.replicas, " replicas, ");
+  if (!module.step) {
+    return absl::InvalidArgumentError(absl::StrCat(which, "is a prediction, which one computes"));
+  }
+  if (!std::has_single_bit(module.replicas)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(which, "must be for a power of two of them, as many as a run has lanes"));
+  }
+  if (module.replicas != ReplicasOf(file)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(which, "is beside one for ", ReplicasOf(file), " replicas"));
+  }
+  if (!file.tables.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        which, "adds up gradients, and those of the table ",
+        file.variables[file.tables.begin()->first].name(), " are of other rows on each replica"));
+  }
+  if (single.contains(module.batch)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      which, "lacks a step of ", module.batch,
+      " examples for one replica, which computes the lanes of a round that has fewer"));
+}
+
 absl::Status CheckModules(const ProgramFile& file) {
-  std::set<std::pair<bool, uint32_t>> sizes;
+  std::set<std::tuple<bool, uint32_t, uint32_t>> sizes;
+  std::set<uint32_t> single;
   bool steps = false;
   for (size_t i = 0; i < file.modules.size(); ++i) {
     const ProgramModule& module = file.modules[i];
     RETURN_IF_ERROR(CheckTablesOnce(file, module, i));
     RETURN_IF_ERROR(CheckResults(file, module, i));
     steps |= module.step;
-    if (!sizes.emplace(module.step, module.batch).second) {
+    if (module.step && module.replicas == 1) single.insert(module.batch);
+    if (!sizes.emplace(module.step, module.batch, module.replicas).second) {
       return absl::InvalidArgumentError(absl::StrCat(
           "modules[", i, "] has the kind and the batch of ", module.batch, " of one before it"));
     }
   }
-  if (steps) return absl::OkStatus();
-  return absl::InvalidArgumentError("modules: there is no step among them");
+  if (!steps) return absl::InvalidArgumentError("modules: there is no step among them");
+  for (size_t i = 0; i < file.modules.size(); ++i) RETURN_IF_ERROR(CheckReplicas(file, i, single));
+  return absl::OkStatus();
 }
 
 absl::Status CheckNames(const char* what, std::vector<std::string> names) {
@@ -213,6 +249,13 @@ uint64_t RowsOfTable(const ProgramModule& module, size_t variable) {
     if (found) return argument.rows;
   }
   return 0;
+}
+
+uint32_t ReplicasOf(const ProgramFile& file) {
+  for (const ProgramModule& module : file.modules) {
+    if (module.replicas > 1) return module.replicas;
+  }
+  return 1;
 }
 
 absl::StatusOr<ProgramFile> ReadProgramFile(const json& document) {

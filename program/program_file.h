@@ -43,6 +43,9 @@ struct ModuleResult {
 struct ProgramModule {
   bool step = false;  // false: a prediction
   uint32_t batch = 0;
+  // Above 1, the module runs on as many devices at once, each with a batch of its own. The losses
+  // are those of each batch, the gradients the sums over all.
+  uint32_t replicas = 1;
   std::vector<ModuleArgument> arguments;
   std::vector<ModuleResult> results;
   std::string code;  // StableHLO
@@ -60,6 +63,9 @@ struct ProgramFile {
 
 // Returns a module's room for rows of a table; 0 for another variable, or without such an argument.
 uint64_t RowsOfTable(const ProgramModule& module, size_t variable);
+
+// Returns the number of replicas of the file's steps for several; 1 if the file has none.
+uint32_t ReplicasOf(const ProgramFile& file);
 
 // INVALID_ARGUMENT has one line for each problem. A step has the loss and each gradient once, a
 // prediction each output.

@@ -87,6 +87,26 @@ TEST_CASE("without a plug-in validate says what is wrong with a program file and
   CHECK(absl::StrContains(validate.err, "takes input \"x\" of shape (3,)"));
 }
 
+TEST_CASE(
+    "validate says, with a plug-in and without, what a program for replicas asks of the job") {
+  ValidateProgram validate;
+  validate.file["modules"].push_back(FakeReplicaStep(/*batch=*/4, /*replicas=*/2));
+  const std::vector<std::string> none, plugin = {"--device", kCheckingDevice};
+  for (const auto& device : {none, plugin}) {
+    const auto run = [&](const std::vector<std::string>& settings) {
+      std::vector<std::string> words = device;
+      for (const std::string& setting : settings) words.insert(words.end(), {"--set", setting});
+      return validate.Run(words);
+    };
+    CHECK(run({}) == 2);
+    CHECK(absl::StrContains(validate.err, "exported for 2 replicas"));
+    CHECK(absl::StrContains(validate.err, "`consistency` \"sync\" and `reduce` \"fast\""));
+    CHECK(run({"consistency=sync", "round_batches=2"}) == 2);
+    CHECK(run({"consistency=sync", "round_batches=2", "reduce=fast"}) == 0);
+    CHECK(absl::StrContains(validate.out, "adds up the gradients of 2 batches itself"));
+  }
+}
+
 // A child program that prints its arguments in the order received.
 constexpr char kTeller[] = R"(import json, socket
 s = socket.socket(fileno=3)

@@ -1,7 +1,8 @@
 // A PJRT plug-in for tests, without XLA. Its "StableHLO" is a text with a line for each result,
-//   TYPE DIMS CONSTANT FACTOR ARGUMENT
+//   TYPE DIMS CONSTANT FACTOR ARGUMENT [sum]
 // such as "f32 2x3 0.5 2 1" or, for a scalar, "f32 - 1 0 0". Element i of the result is the
-// constant plus the factor times element i of the argument, modulo the argument's size.
+// constant plus the factor times element i of the argument, modulo the argument's size. With "sum"
+// each replica has the sum of the results of all replicas.
 // PARACORD_FAKE_PJRT has words that make the plug-in fail:
 //   fail=FUNCTION[:CODE[:CALLS]]  the function returns the error, from call number CALLS on
 //   missing=FUNCTION              the function's pointer is null
@@ -11,6 +12,7 @@
 //                                 to take all memory at once
 //   version=TEXT                  the version; compiled forms of other versions are refused
 //   aligned=1                     refuses arrays that XLA would have to copy in order to read them
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -35,19 +37,27 @@ struct PjrtEvent {
   std::chrono::steady_clock::time_point at;
   PjrtError* error = nullptr;
 };
-struct PjrtDevice {};
 struct PjrtDeviceDescription {
   std::string kind;
+  int id = 0;
+};
+struct PjrtDevice {
+  PjrtDeviceDescription description;
 };
 struct PjrtSerialized {
   std::string bytes;
 };
 struct PjrtRawClient {
+  PjrtRawClient() {
+    // Ids differ from places, and some take two bytes as a varint.
+    for (int i = 0; i < 8; ++i) devices[i].description = {"fake", 50 * i + 3};
+  }
   std::string platform;
   PjrtDevice devices[8];
   std::vector<PjrtDevice*> list;
 };
 struct PjrtBuffer {
+  const PjrtDevice* device;
   int type;
   std::vector<int64_t> dims;
   std::vector<double> numbers;
@@ -57,14 +67,22 @@ struct FakeResult {
   std::vector<int64_t> dims;
   double constant, factor;
   size_t argument;
+  bool sum;
+};
+// What a module is compiled for: the ids of the replicas' devices, or any device (portable), or the
+// first.
+struct FakeTarget {
+  bool portable = false;
+  std::vector<int> replicas;
 };
 struct PjrtLoaded {
   std::vector<FakeResult> results;
-  bool portable;
+  FakeTarget target;
   std::string code;
 };
 struct PjrtExecutable {
   std::string code;
+  FakeTarget target;
   std::vector<int> types;
   std::vector<int64_t> dims;
   std::vector<size_t> sizes;
@@ -169,10 +187,12 @@ PjrtError* Do(PjrtClientPlatformVersionArgs& args) {
 }
 
 PjrtError* Do(PjrtDeviceGetDescriptionArgs& args) {
-  static PjrtDeviceDescription description;
-  description.kind = "fake";
-  args.device_description = &description;
+  args.device_description = &args.device->description;
   return nullptr;
+}
+
+PjrtError* Do(PjrtDeviceDescriptionIdArgs& args) {
+  return args.id = args.device_description->id, nullptr;
 }
 
 PjrtError* Do(PjrtDeviceDescriptionKindArgs& args) {
@@ -187,9 +207,9 @@ PjrtError* Do(PjrtClientAddressableDevicesArgs& args) {
   return nullptr;
 }
 
-PjrtError* Compile(const std::string& code, bool portable, PjrtLoaded*& compiled) {
+PjrtError* Compile(const std::string& code, FakeTarget target, PjrtLoaded*& compiled) {
   std::istringstream text(code);
-  auto* const loaded = new PjrtLoaded{{}, portable, code};
+  auto* const loaded = new PjrtLoaded{{}, std::move(target), code};
   for (std::string line; std::getline(text, line);) {
     std::istringstream words(line);
     std::string type, dims, axis;
@@ -203,6 +223,8 @@ PjrtError* Compile(const std::string& code, bool portable, PjrtLoaded*& compiled
       return Fail(12, "No registered implementation for custom call to " + dims);
     }
     result.type = type == "f32" ? 11 : type == "i32" ? 4 : 1;
+    std::string sum;
+    result.sum = words >> sum && sum == "sum";
     std::istringstream axes(dims == "-" ? "" : dims);
     while (std::getline(axes, axis, 'x')) result.dims.push_back(std::atoll(axis.c_str()));
     loaded->results.push_back(result);
@@ -211,18 +233,60 @@ PjrtError* Compile(const std::string& code, bool portable, PjrtLoaded*& compiled
   return nullptr;
 }
 
+// Takes fields of protobuf's wire format: numbers by field, and bytes by field.
+struct FakeFields {
+  explicit FakeFields(const std::string& bytes) {
+    for (size_t at = 0; at < bytes.size();) {
+      const uint64_t tag = Varint(bytes, at);
+      const uint64_t number = Varint(bytes, at);
+      if (tag % 8 == 0) {
+        numbers[tag / 8] = number;
+      } else {
+        texts[tag / 8] = bytes.substr(at, number);
+        at += number;
+      }
+    }
+  }
+  static uint64_t Varint(const std::string& bytes, size_t& at) {
+    uint64_t value = 0;
+    for (int shift = 0;; shift += 7) {
+      const auto byte = static_cast<unsigned char>(bytes.at(at++));
+      value |= uint64_t{byte & 127u} << shift;
+      if (byte < 128) return value;
+    }
+  }
+  std::map<uint64_t, uint64_t> numbers;
+  std::map<uint64_t, std::string> texts;
+};
+
 PjrtError* Do(PjrtClientCompileArgs& args) {
-  const std::string options(args.compile_options, args.compile_options_size);
-  // XLA's plug-ins abort here, too.
-  if (options.find("\x20\x01\x28\x01") == std::string::npos) std::abort();
+  const FakeFields options(std::string(args.compile_options, args.compile_options_size));
+  FakeFields build(options.texts.at(3));
+  const uint64_t replicas = build.numbers[4];
+  if (replicas == 0 || build.numbers[5] != 1) std::abort();  // XLA's plug-ins abort here, too
+  FakeTarget target;
+  target.portable = options.numbers.contains(4);
+  if (replicas > 1) {
+    FakeFields assignment(build.texts.at(9));
+    const std::string ids = FakeFields(assignment.texts.at(3)).texts.at(1);
+    for (size_t at = 0; at < ids.size();) {
+      target.replicas.push_back(static_cast<int>(FakeFields::Varint(ids, at)));
+    }
+    if (assignment.numbers[1] != replicas || assignment.numbers[2] != 1 ||
+        target.replicas.size() != replicas) {
+      return Fail(3, "not each replica has a device");
+    }
+  }
   const std::string code(args.program->code, args.program->code_size);
-  return Compile(code, options.size() > 6, args.executable);
+  return Compile(code, std::move(target), args.executable);
 }
 
-// A compiled form is the version, a line break, and the code.
+// A compiled form is the version, a line of the devices, and the code.
 PjrtError* Do(PjrtExecutableSerializeArgs& args) {
-  args.serialized_executable =
-      new PjrtSerialized{"fake " + Said("version") + "\n" + args.executable->code};
+  std::string form = "fake " + Said("version") + "\n";
+  if (args.executable->target.portable) form += "any";
+  for (const int id : args.executable->target.replicas) form += std::to_string(id) + " ";
+  args.serialized_executable = new PjrtSerialized{form + "\n" + args.executable->code};
   args.serialized_bytes = args.serialized_executable->bytes.data();
   args.serialized_bytes_size = args.serialized_executable->bytes.size();
   args.serialized_executable_deleter = [](PjrtSerialized* serialized) { delete serialized; };
@@ -233,7 +297,12 @@ PjrtError* Do(PjrtExecutableDeserializeAndLoadArgs& args) {
   const std::string bytes(args.serialized_executable, args.serialized_executable_size);
   const std::string head = "fake " + Said("version") + "\n";
   if (!bytes.starts_with(head)) return Fail(3, "the compiled form is of another version");
-  return Compile(bytes.substr(head.size()), /*portable=*/false, args.loaded_executable);
+  const size_t end = std::min(bytes.find('\n', head.size()), bytes.size() - 1);
+  const std::string devices = bytes.substr(head.size(), end - head.size());
+  std::istringstream ids(devices);
+  FakeTarget target{devices == "any", {}};
+  for (int id = 0; ids >> id;) target.replicas.push_back(id);
+  return Compile(bytes.substr(end + 1), std::move(target), args.loaded_executable);
 }
 
 PjrtError* Do(PjrtClientBufferFromHostBufferArgs& args) {
@@ -242,8 +311,8 @@ PjrtError* Do(PjrtClientBufferFromHostBufferArgs& args) {
   }
   size_t elements = 1;
   for (size_t i = 0; i < args.num_dims; ++i) elements *= static_cast<size_t>(args.dims[i]);
-  auto* const buffer =
-      new PjrtBuffer{static_cast<int>(args.type), {args.dims, args.dims + args.num_dims}, {}};
+  auto* const buffer = new PjrtBuffer{
+      args.device, static_cast<int>(args.type), {args.dims, args.dims + args.num_dims}, {}};
   for (size_t i = 0; i < elements; ++i) {
     const auto number = [&](auto zero) {
       std::memcpy(&zero, static_cast<const char*>(args.data) + i * sizeof(zero), sizeof(zero));
@@ -260,7 +329,8 @@ PjrtError* Do(PjrtClientBufferFromHostBufferArgs& args) {
 }
 
 PjrtError* Do(PjrtLoadedGetExecutableArgs& args) {
-  args.executable = new PjrtExecutable{args.loaded_executable->code, {}, {}, {}};
+  const PjrtLoaded& loaded = *args.loaded_executable;
+  args.executable = new PjrtExecutable{loaded.code, loaded.target, {}, {}, {}};
   for (const FakeResult& result : args.loaded_executable->results) {
     args.executable->types.push_back(result.type);
     args.executable->sizes.push_back(result.dims.size());
@@ -283,29 +353,53 @@ PjrtError* Do(PjrtExecutableOutputDimensionsArgs& args) {
   return nullptr;
 }
 
-PjrtError* Do(PjrtLoadedExecuteArgs& args) {
-  if (args.executable->portable != (args.execute_device != nullptr)) {
+// Returns the error of a run on other devices than those that the module was compiled for.
+PjrtError* Misplaced(const PjrtLoadedExecuteArgs& args) {
+  const FakeTarget& target = args.executable->target;
+  const size_t replicas = std::max<size_t>(target.replicas.size(), 1);
+  if (args.num_devices != replicas || target.portable != (args.execute_device != nullptr)) {
     return Fail(3, "the device is not the one that the module was compiled for");
   }
+  for (size_t d = 0; d < args.num_devices; ++d) {
+    for (size_t i = 0; i < args.num_args; ++i) {
+      const int id = args.argument_lists[d][i]->device->description.id;
+      const bool placed = target.replicas.empty() ? args.execute_device == nullptr ||
+                                                        args.execute_device->description.id == id
+                                                  : target.replicas[d] == id;
+      if (!placed) return Fail(3, "an argument is on another device");
+    }
+  }
+  return nullptr;
+}
+
+double Element(const FakeResult& result, const PjrtBuffer* const* arguments, size_t i) {
+  if (result.factor == 0) return result.constant;
+  const std::vector<double>& from = arguments[result.argument]->numbers;
+  return result.constant + result.factor * from[i % from.size()];
+}
+
+PjrtError* Do(PjrtLoadedExecuteArgs& args) {
+  if (PjrtError* const error = Misplaced(args); error != nullptr) return error;
   for (size_t r = 0; r < args.executable->results.size(); ++r) {
     const FakeResult& result = args.executable->results[r];
     if (result.argument >= args.num_args && result.factor != 0) {
       return Fail(3, "the module has more arguments");
     }
-    auto* const buffer = new PjrtBuffer{result.type, result.dims, {}};
     size_t elements = 1;
     for (const int64_t axis : result.dims) elements *= static_cast<size_t>(axis);
-    for (size_t i = 0; i < elements; ++i) {
-      double number = result.constant;
-      if (result.factor != 0) {
-        const std::vector<double>& from = args.argument_lists[0][result.argument]->numbers;
-        number += result.factor * from[i % from.size()];
+    for (size_t d = 0; d < args.num_devices; ++d) {
+      auto* const buffer = new PjrtBuffer{nullptr, result.type, result.dims, {}};
+      for (size_t i = 0; i < elements; ++i) {
+        double number = result.sum ? 0 : Element(result, args.argument_lists[d], i);
+        for (size_t from = 0; result.sum && from < args.num_devices; ++from) {
+          number += Element(result, args.argument_lists[from], i);
+        }
+        buffer->numbers.push_back(number);
       }
-      buffer->numbers.push_back(number);
+      args.output_lists[d][r] = buffer;
     }
-    args.output_lists[0][r] = buffer;
   }
-  args.device_complete_events[0] = Event();
+  for (size_t d = 0; d < args.num_devices; ++d) args.device_complete_events[d] = Event();
   return nullptr;
 }
 
@@ -377,8 +471,8 @@ extern "C" const paracord::PjrtApi* GetPjrtApi() {
       PjrtClientBufferFromHostBufferArgs, PjrtExecutableNumOutputsArgs, PjrtLoadedGetExecutableArgs,
       PjrtLoadedExecuteArgs, PjrtBufferToHostBufferArgs, PjrtExecutableOutputElementTypesArgs,
       PjrtExecutableOutputDimensionsArgs, PjrtClientPlatformVersionArgs,
-      PjrtDeviceGetDescriptionArgs, PjrtDeviceDescriptionKindArgs, PjrtExecutableSerializeArgs,
-      PjrtExecutableDeserializeAndLoadArgs, PjrtDestroyArgs<PjrtEvent>,
+      PjrtDeviceGetDescriptionArgs, PjrtDeviceDescriptionIdArgs, PjrtDeviceDescriptionKindArgs,
+      PjrtExecutableSerializeArgs, PjrtExecutableDeserializeAndLoadArgs, PjrtDestroyArgs<PjrtEvent>,
       PjrtDestroyArgs<PjrtRawClient>, PjrtDestroyArgs<PjrtExecutable>, PjrtDestroyArgs<PjrtLoaded>,
       PjrtDestroyArgs<PjrtBuffer>>(api);
   api.functions[0] = reinterpret_cast<void (*)()>(&CalledVoid<PjrtErrorDestroyArgs>);

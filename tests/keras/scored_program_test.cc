@@ -23,6 +23,11 @@ class EchoProgram : public GradientProgram {
                                           MutableTensors) override {
     return static_cast<double>(batch_key);
   }
+  size_t replicas() const override { return 2; }
+  absl::StatusOr<std::vector<double>> ComputeSum(std::span<const KeyedBatch> batches, ConstTensors,
+                                                 MutableTensors) override {
+    return std::vector<double>(batches.size(), 0.25);
+  }
   absl::StatusOr<std::vector<Column>> Predict(const Batch& batch, ConstTensors) override {
     ++predictions;
     return batch.inputs;
@@ -97,6 +102,9 @@ TEST_CASE("loss and metrics of a job are those of what its program predicts, ove
   CHECK(rig.Value("mean_absolute_error") == Approx(8.0 / 6));
   CHECK(rig.echo->predictions == 2);
   CHECK(rig.program->ComputeGradients({}, 7, {}, {}).value() == 7);
+  CHECK(rig.program->replicas() == 2);
+  CHECK(rig.program->ComputeSum(std::vector<KeyedBatch>(2), {}, {}).value() ==
+        std::vector<double>{0.25, 0.25});
 }
 
 TEST_CASE("examples count by their weights in the loss, and in metrics that are weighted") {

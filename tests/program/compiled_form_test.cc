@@ -7,10 +7,10 @@
 #include <filesystem>
 #include <optional>
 
-#include "absl/strings/escaping.h"
 #include "common/random.h"
 #include "config/program_spec.h"
 #include "program/pjrt_program.h"
+#include "program/program_file.h"
 #include "tests/fakes.h"
 #include "tests/program/stablehlo_file.h"
 
@@ -117,13 +117,12 @@ TEST_CASE("a damaged compiled form is compiled anew, and kept again") {
 TEST_CASE("a compiled form that its plug-in refuses, or that is another module, is compiled anew") {
   KeptRig rig;
   const std::string form =
-      GENERATE(as<std::string>(), "rubbish", "fake \n", "fake \nf32 - 0 0 0\n",
-               "fake \nf32 - 0 1 9\nf32 2x3 0 0 0\nf32 3 0 0 0\nf32 2 0 0 0\n");
+      GENERATE(as<std::string>(), "rubbish", "fake \n", "fake \n\nf32 - 0 0 0\n",
+               "fake \n\nf32 - 0 1 9\nf32 2x3 0 0 0\nf32 3 0 0 0\nf32 2 0 0 0\n");
   const auto client = OpenPjrtDevice({"pjrt:" + kKeepingPlugin});
   REQUIRE(client.ok());
-  std::string code;
-  absl::Base64Unescape(rig.job.model["file"]["modules"][0]["code"].get<std::string>(), &code);
-  const std::optional<KeptBytes> kept = KeptForm(rig.place, **client, code);
+  const ProgramFile file = ReadProgramFile(rig.job.model["file"]).value();
+  const std::optional<KeptBytes> kept = KeptForm(rig.place, **client, file.modules[0]);
   REQUIRE(kept.has_value());
   kept->Save(form);
   REQUIRE(kept->Load() == form);

@@ -25,6 +25,7 @@ namespace {
   PJRT(PjrtClientAddressableDevicesArgs, PJRT_Client_AddressableDevices_Args,                      \
        num_addressable_devices, 32)                                                                \
   PJRT(PjrtClientPlatformVersionArgs, PJRT_Client_PlatformVersion_Args, platform_version_size, 32) \
+  PJRT(PjrtDeviceDescriptionIdArgs, PJRT_DeviceDescription_Id_Args, id, 24)                        \
   PJRT(PjrtDeviceDescriptionKindArgs, PJRT_DeviceDescription_Kind_Args, device_kind_size, 32)      \
   PJRT(PjrtDeviceGetDescriptionArgs, PJRT_Device_GetDescription_Args, device_description, 24)      \
   PJRT(PjrtExecutableSerializeArgs, PJRT_Executable_Serialize_Args, serialized_bytes_size, 32)     \
@@ -81,6 +82,7 @@ namespace {
   PJRT(PjrtClientPlatformNameArgs, PJRT_Client_PlatformName_Args, PJRT_Client_PlatformName, 12)    \
   PJRT(PjrtClientPlatformVersionArgs, PJRT_Client_PlatformVersion_Args,                            \
        PJRT_Client_PlatformVersion, 14)                                                            \
+  PJRT(PjrtDeviceDescriptionIdArgs, PJRT_DeviceDescription_Id_Args, PJRT_DeviceDescription_Id, 23) \
   PJRT(PjrtDeviceDescriptionKindArgs, PJRT_DeviceDescription_Kind_Args,                            \
        PJRT_DeviceDescription_Kind, 26)                                                            \
   PJRT(PjrtDeviceGetDescriptionArgs, PJRT_Device_GetDescription_Args, PJRT_Device_GetDescription,  \

@@ -12,6 +12,29 @@ namespace {
 
 using nlohmann::json;
 
+json ReplicaStep(uint32_t replicas) {
+  return JsonOf(TextOf(FakeReplicaStep(/*batch=*/4, replicas)));
+}
+
+// Has a step pass the variable "frozen" as a table, and give its gradient.
+void MakeTable(json& module) {
+  if (module["kind"] != "step") return;
+  module["arguments"][3]["rows"] = 2u;
+  module["results"].push_back({{"kind", "gradient"}, {"name", "frozen"}});
+}
+
+TEST_CASE("steps of several replicas are read, and said in numbers") {
+  json document = FakeProgramFile();
+  CHECK(ReplicasOf(ReadProgramFile(document).value()) == 1);
+  document["modules"].push_back(ReplicaStep(8));
+  const absl::StatusOr<ProgramFile> file = ReadProgramFile(document);
+  INFO(file.status());
+  REQUIRE(file.ok());
+  CHECK(ReplicasOf(*file) == 8);
+  CHECK(file->modules[3].replicas == 8);
+  CHECK(file->modules[3].batch == 4);
+}
+
 TEST_CASE("a program file is read") {
   const absl::StatusOr<ProgramFile> file = ReadProgramFile(FakeProgramFile());
   INFO(file.status());
@@ -29,6 +52,15 @@ TEST_CASE("a program file is read") {
   CHECK(file->modules[0].results[2].index == 1);
   CHECK(file->modules[2].code == "f32 4x2 0 10 0\n");
   CHECK_FALSE(file->modules[2].step);
+}
+
+void CheckRefused(const std::function<void(json&)>& change, const std::string& why) {
+  json document = FakeProgramFile();
+  change(document);
+  const absl::Status status = ReadProgramFile(document).status();
+  INFO(status);
+  CHECK(absl::IsInvalidArgument(status));
+  CHECK(absl::StrContains(status.message(), why));
 }
 
 TEST_CASE("what is wrong with a program file is said with its place") {
@@ -70,12 +102,39 @@ TEST_CASE("what is wrong with a program file is said with its place") {
       {[](json& file) { file["modules"][2]["results"] = json::array(); },
        "modules[2] lacks the output \"\""},
   }));
-  json document = FakeProgramFile();
-  change(document);
-  const absl::Status status = ReadProgramFile(document).status();
-  INFO(status);
-  CHECK(absl::IsInvalidArgument(status));
-  CHECK(absl::StrContains(status.message(), why));
+  CheckRefused(change, why);
+}
+
+TEST_CASE("what is wrong with steps of several replicas is said with its place") {
+  const auto [change, why] = GENERATE(table<std::function<void(json&)>, std::string>({
+      {[](json& file) { file["modules"][0]["replicas"] = 0u; }, "modules[0].replicas: "},
+      {[](json& file) { file["modules"][0]["replicas"] = 512u; }, "modules[0].replicas: "},
+      {[](json& file) { file["modules"][0]["replicas"] = 2u; },
+       "modules[0], for 2 replicas, lacks a step of 4 examples for one replica"},
+      {[](json& file) { file["modules"].push_back(ReplicaStep(3)); },
+       "modules[3], for 3 replicas, must be for a power of two of them"},
+      {[](json& file) {
+         file["modules"].push_back(ReplicaStep(2));
+         file["modules"].push_back(ReplicaStep(2));
+       },
+       "modules[4] has the kind and the batch of 4 of one before it"},
+      {[](json& file) {
+         file["modules"].push_back(ReplicaStep(2));
+         file["modules"].push_back(ReplicaStep(4));
+       },
+       "modules[4], for 4 replicas, is beside one for 2 replicas"},
+      {[](json& file) { file["modules"][2]["replicas"] = 2u; },
+       "modules[2], for 2 replicas, is a prediction, which one computes"},
+      {[](json& file) {
+         file["modules"].push_back(ReplicaStep(2));
+         file["variables"][3]["shape"] = {3u, 2u};
+         file["variables"][3]["trainable"] = true;
+         file["variables"][3]["table"]["columns"] = {"x"};
+         for (json& module : file["modules"]) MakeTable(module);
+       },
+       "modules[3], for 2 replicas, adds up gradients, and those of the table frozen "},
+  }));
+  CheckRefused(change, why);
 }
 
 TEST_CASE("nothing that a program file may have of another type is taken") {

@@ -37,6 +37,14 @@ inline nlohmann::json FakeStep(uint32_t batch) {
           {"code", FakeCode("f32 - 0.5 1 6\nf32 2x3 0 2 0\nf32 3 1 1 5\nf32 2 0 1 4\n")}};
 }
 
+// A step of several replicas: the loss is each replica's own, the gradients are sums.
+inline nlohmann::json FakeReplicaStep(uint32_t batch, uint32_t replicas) {
+  nlohmann::json step = FakeStep(batch);
+  step["replicas"] = replicas;
+  step["code"] = FakeCode("f32 - 0.5 1 6\nf32 2x3 0 2 0 sum\nf32 3 1 1 5 sum\nf32 2 0 1 4 sum\n");
+  return step;
+}
+
 inline nlohmann::json FakeProgramFile() {
   const nlohmann::json file = {
       {"format", 1},
