@@ -128,6 +128,45 @@ void AddUp(Lanes lanes, Workload& workload) {
   }
 }
 
+// Has the program compute the lanes at once and add up the gradients itself. Returns false if the
+// lanes are to be computed one by one: the program cannot add these up, or a result is an error or
+// not finite, and one by one the lane at fault is found.
+bool ComputeRun(Lanes lanes, std::span<const Batch* const> batches, Workload& workload) {
+  Computation& first = *lanes[0];
+  GradientProgram& program = *workload.program;
+  if (program.replicas() != lanes.size() || RunLength(lanes) != lanes.size()) return false;
+  std::vector<KeyedBatch> keyed;
+  for (size_t lane = 0; lane < lanes.size(); ++lane) {
+    if (lanes[lane]->factor != first.factor) return false;
+    keyed.push_back({batches[lane], lanes[lane]->key});
+  }
+  const TraceSpan span("compute run");
+  const StepArrays& step = *first.step;
+  const absl::StatusOr<std::vector<double>> losses =
+      program.ComputeSum(keyed, step.values(), step.gradients());
+  if (absl::IsDataLoss(losses.status())) {
+    for (const auto& lane : lanes) lane->model = losses.status();
+    return true;
+  }
+  if (!losses.ok()) return false;
+  bool finite = std::ranges::all_of(*losses, [](double loss) { return std::isfinite(loss); });
+  for (size_t v = 0; v < step.gradients().size(); ++v) {
+    MultiplyBy(first.factor, step.gradients()[v]);
+    finite = finite && step.GradientFinite(v);
+  }
+  if (!finite) return false;
+  for (size_t lane = 0; lane < lanes.size(); ++lane) lanes[lane]->loss = (*losses)[lane];
+  first.run.assign(lanes.begin() + 1, lanes.end());
+  return true;
+}
+
+// Encodes the gradient of a lane, or the sum of a run of lanes.
+void EncodeLanes(Computation& first, const Workload& workload) {
+  const bool encodes = first.encodes && !first.sum_overflows && CanBePushed(first);
+  if (encodes) EncodeComputation(first, workload);
+  if (!first.run.empty() && !CanBePushed(first)) first.sum_overflows = true;
+}
+
 }  // namespace
 
 Problem Computation::problem(std::string& message) const {
@@ -182,6 +221,7 @@ void RunComputation(Computation& computation, Workload& workload) {
 void RunLanes(Lanes lanes, bool sums, Workload& workload) {
   std::vector<const Batch*> batches;
   for (const auto& lane : lanes) batches.push_back(ReadToCompute(*lane, workload));
+  if (sums && ComputeRun(lanes, batches, workload)) return EncodeLanes(*lanes[0], workload);
   workload.devices->ForLanes(lanes.size(), [&](size_t lane, GradientProgram& program) {
     if (batches[lane] != nullptr) ComputeOn(program, *batches[lane], *lanes[lane], workload);
   });
@@ -189,9 +229,7 @@ void RunLanes(Lanes lanes, bool sums, Workload& workload) {
     Computation& first = *lanes[0];
     const size_t length = sums && CanBePushed(first) ? RunLength(lanes) : 1;
     if (length > 1) AddUp(lanes.first(length), workload);
-    const bool encodes = first.encodes && !first.sum_overflows && CanBePushed(first);
-    if (encodes) EncodeComputation(first, workload);
-    if (length > 1 && !CanBePushed(first)) first.sum_overflows = true;
+    EncodeLanes(first, workload);
     lanes = lanes.subspan(length);
   }
 }

@@ -64,7 +64,8 @@ void LookAtNext(Computation& computation, Workload& workload);
 void RunComputation(Computation& computation, Workload& workload);
 // Runs lanes of a round at the same time, each on one of the workload's devices. With `sums`, the
 // gradients of a run of lanes, all of which can be pushed, are added to the gradients of its first
-// lane, and the other lanes become that lane's `run`.
+// lane, and the other lanes become that lane's `run`. A program with ComputeSum adds up whole
+// batches itself where the lanes are such a run.
 using Lanes = std::span<const std::shared_ptr<Computation>>;
 void RunLanes(Lanes lanes, bool sums, Workload& workload);
 // Encodes the gradients of a computation whose `encodes` is false.

@@ -40,6 +40,13 @@ class WatchedProgram : public GradientProgram {
     Look(result.status());
     return result;
   }
+  size_t replicas() const override { return program_->replicas(); }
+  absl::StatusOr<std::vector<double>> ComputeSum(std::span<const KeyedBatch> batches,
+                                                 ConstTensors values, MutableTensors sum) override {
+    auto result = program_->ComputeSum(batches, values, sum);
+    Look(result.status());
+    return result;
+  }
   std::vector<MetricState> TakeTrainingMetrics() override {
     return program_->TakeTrainingMetrics();
   }

@@ -22,6 +22,11 @@ class FailingProgram : public GradientProgram {
   }
   absl::StatusOr<std::shared_ptr<const TableRows>> RowsOf(const Batch&) override { return status_; }
   void UseRows(std::shared_ptr<const TableRows> rows) override { used = std::move(rows); }
+  size_t replicas() const override { return 3; }
+  absl::StatusOr<std::vector<double>> ComputeSum(std::span<const KeyedBatch>, ConstTensors,
+                                                 MutableTensors) override {
+    return status_;
+  }
   std::vector<uint32_t> BatchSizes() const override { return {7}; }
   std::string Doubt(const Batch&) const override { return "one label is odd"; }
   absl::Status LookAt(const Batch&, LookupCounts&) override { return status_; }
@@ -49,6 +54,15 @@ TEST_CASE("a lost device is told once, another error never") {
     CHECK(program->Predict({}, {}).status() == status);
     CHECK(told == (lost ? 1 : 0));
   }
+}
+
+TEST_CASE("a device that is lost as several add up gradients is told, too") {
+  int told = 0;
+  const auto program = WatchDevice(std::make_unique<FailingProgram>(absl::DataLossError("gone")),
+                                   [&](const std::string&) { ++told; });
+  CHECK(program->replicas() == 3);
+  CHECK(program->ComputeSum({}, {}, {}).status().message() == "gone");
+  CHECK(told == 1);
 }
 
 TEST_CASE("the rows of tables are those of the program that is watched") {
