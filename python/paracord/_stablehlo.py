@@ -65,8 +65,38 @@ def sizes_of(batch: Sizes, records: Optional[int]) -> List[int]:
     return sorted(set(sizes), reverse=True)
 
 
-def _lower(function: Callable[..., Any], arguments: Sequence[Any]) -> Tuple[bytes, str, Any]:
-    """The portable artefact of a function, without names of files, its version and its results."""
+def check_replicas(replicas: int, variables: Sequence[Variable]) -> None:
+    """Refuses a number of replicas that no worker could add up."""
+    if not 1 <= replicas <= 256 or replicas & (replicas - 1):
+        raise ProgramError(f"replicas is {replicas}, and must be a power of two, at most 256")
+    tables = [variable.name for variable in variables if variable.table is not None]
+    if replicas > 1 and tables:
+        raise ProgramError(f"replicas is {replicas}, and {tables[0]} is a table: each replica "
+                           "reads other rows of it, which a module cannot add up")
+
+
+def _add_up(module: Any, first: int, replicas: int) -> None:
+    """Makes each result of a module, from number `first` on, its sum over the replicas."""
+    main = next(op for op in module.body.operations
+                if ir.StringAttr(op.attributes["sym_name"]).value == "main")
+    leave = list(main.regions[0].blocks[0].operations)[-1]
+    group = ir.DenseElementsAttr.get(numpy.arange(replicas, dtype=numpy.int64).reshape(1, -1))
+    with ir.InsertionPoint(leave), ir.Location.unknown():
+        scalar = ir.RankedTensorType.get([], ir.F32Type.get())
+        for number in range(first, len(leave.operands)):
+            value = leave.operands[number]
+            total = stablehlo.AllReduceOp([value.type], [value], replica_groups=group)
+            with ir.InsertionPoint(total.regions[0].blocks.append(scalar, scalar)) as inside:
+                stablehlo.ReturnOp([stablehlo.AddOp(*inside.block.arguments).result])
+            leave.operands[number] = total.results[0]
+        module.operation.attributes["mhlo.num_replicas"] = ir.IntegerAttr.get(
+            ir.IntegerType.get_signless(32), replicas)
+
+
+def _lower(function: Callable[..., Any], arguments: Sequence[Any],
+           replicas: int) -> Tuple[bytes, str, Any]:
+    """The portable artefact of a function, without names of files, its version and its results. Of
+    several replicas each has the first result for itself, and the sums of the others."""
     exported = jax.export.export(
         jax.jit(function, keep_unused=True), platforms=("cpu",))(*arguments)
     found = re.search(rb"StableHLO_v([0-9.]+)\x00", exported.mlir_module_serialized[:64])
@@ -75,6 +105,8 @@ def _lower(function: Callable[..., Any], arguments: Sequence[Any]) -> Tuple[byte
     version = found[1].decode()
     with jax.interpreters.mlir.make_ir_context():
         module = ir.Module.parse(exported.mlir_module())
+        if replicas > 1:
+            _add_up(module, 1, replicas)
         passmanager.PassManager.parse("builtin.module(strip-debuginfo)").run(module.operation)
         code = stablehlo.serialize_portable_artifact(module, version)
     return code, version, exported.out_avals
@@ -107,12 +139,23 @@ class Writer:
         self._modules: List[Mapping[str, Any]] = []
         self._version = ""
 
-    def add_step(self, batch: int, function: Callable[..., Any]) -> None:
+    def add_steps(self, batch: Sizes, records: Optional[int], replicas: int,
+                  function: Callable[..., Any]) -> None:
+        """Adds a step for each size of the epoch's batches, and one more for each size of a whole
+        batch, of which several replicas compute one each."""
+        check_replicas(replicas, self._variables)
+        for size in sizes_of(batch, records):
+            self._add_step(size, function, 1)
+        whole = {size if records is None else min(size, records) for size in sizes_of(batch, None)}
+        for size in sorted(whole, reverse=True) if replicas > 1 else ():
+            self._add_step(size, function, replicas)
+
+    def _add_step(self, batch: int, function: Callable[..., Any], replicas: int) -> None:
         key = jax.ShapeDtypeStruct((2,), numpy.uint32)
         results = [{"kind": "loss"}] + [
             {"kind": "gradient", "name": v.name} for v in self._variables if v.has_gradient]
         self._add("step", batch, function, self._columns, results,
-                  [{"kind": "key"}], [key])
+                  [{"kind": "key"}], [key], replicas)
 
     def add_predict(self, batch: int, function: Callable[..., Any]) -> None:
         inputs = [column for column in self._columns if column.kind == "input"]
@@ -121,19 +164,20 @@ class Writer:
 
     def _add(self, kind: str, batch: int, function: Callable[..., Any], columns: Sequence[Column],
              results: Sequence[Mapping[str, Any]], last: Sequence[Mapping[str, Any]],
-             last_shapes: Sequence[Any]) -> None:
+             last_shapes: Sequence[Any], replicas: int = 1) -> None:
         rows = {v.name: rows_of(v, self._columns, batch) for v in self._variables}
         whole = {v.name: v.shape_of(rows[v.name]) for v in self._variables}
         shapes = [jax.ShapeDtypeStruct(whole[v.name], numpy.float32) for v in self._variables]
         shapes += [column.of(batch) for column in columns]
-        code, self._version, avals = _lower(function, [*shapes, *last_shapes])
+        code, self._version, avals = _lower(function, [*shapes, *last_shapes], replicas)
         self._check(kind, batch, results, avals, whole)
         names: List[Dict[str, Any]] = [
             {"kind": "variable", "name": v.name,
              **({} if rows[v.name] is None else {"rows": rows[v.name]})} for v in self._variables]
         names += [{"kind": column.kind, "name": column.name} for column in columns]
         self._modules.append({
-            "kind": kind, "batch": batch, "arguments": [*names, *last], "results": list(results),
+            "kind": kind, "batch": batch, **({"replicas": replicas} if replicas > 1 else {}),
+            "arguments": [*names, *last], "results": list(results),
             "code": base64.b64encode(code).decode()})
 
     def _check(self, kind: str, batch: int, results: Sequence[Mapping[str, Any]],

@@ -124,8 +124,9 @@ class _Function(Program):
         columns = self._columns(batch.columns)
         return float(self._loss(self._params(values), *columns, **self._key(None)))
 
-    def export(self, path: str, sizes: Sequence[int], columns: Sequence[Column]) -> None:
-        from paracord._stablehlo import Writer
+    def export(self, path: str, columns: Sequence[Column], batch: Sizes, records: Optional[int],
+               replicas: int) -> None:
+        from paracord._stablehlo import Writer, sizes_of
 
         count = len(self.variables)
 
@@ -144,10 +145,9 @@ class _Function(Program):
             return tuple(as_list(result))
 
         writer = Writer(self.variables, columns, self.outputs)
-        for size in sizes:
-            writer.add_step(size, step)
+        writer.add_steps(batch, records, replicas, step)
         if self._predictor is not None:
-            writer.add_predict(sizes[0], infer)
+            writer.add_predict(sizes_of(batch, records)[0], infer)
         writer.write(path, "paracord.jax")
 
     def check_tables(self, columns: Sequence[Column], size: int) -> None:
@@ -213,6 +213,7 @@ def export(
     weights: Optional[Mapping[str, Sequence[int]]] = None,
     batch: Sizes = 64,
     records: Optional[int] = None,
+    replicas: int = 1,
 ) -> None:
     """Writes a program file of what `program` made: a job's {"program": "stablehlo", "file": path},
     which a PJRT plug-in computes without Python.
@@ -223,7 +224,8 @@ def export(
     of these numbers; with `records`, the number of the job's training records, also one for the
     smaller batch at an epoch's end. Of the program's tables it has room for as many rows as a batch
     has ids, or for their capacity; the inputs with these ids are named as in the data, and have the
-    number of each id among the rows as int32.
+    number of each id among the rows as int32. Of `replicas` devices of a worker each computes a
+    batch, and they add up the gradients themselves.
     """
     if not isinstance(program, _Function):
         raise ProgramError("paracord.jax.export takes what paracord.jax.program makes")
@@ -238,7 +240,6 @@ def export(
                            else types.get(name, "float32"))
                     for name, shape in shapes.items()]
     check_dtypes(program.dtypes, columns)
-    sizes = sizes_of(batch, records)
     if ids:
-        program.check_tables(columns, sizes[0])
-    program.export(path, sizes, columns)
+        program.check_tables(columns, sizes_of(batch, records)[0])
+    program.export(path, columns, batch, records, replicas)

@@ -338,9 +338,9 @@ class _Model(Program):
         shape = tuple(self.model.outputs[0].shape[1:])
         return shape[:-1] if "sparse" in name.lower() else shape
 
-    def export(self, path: str, sizes: Sequence[int], columns: Sequence[Column],
-               predict: int) -> None:
-        from paracord._stablehlo import Writer
+    def export(self, path: str, columns: Sequence[Column], batch: Sizes, records: Optional[int],
+               replicas: int) -> None:
+        from paracord._stablehlo import Writer, sizes_of
 
         inputs = sum(column.kind == "input" for column in columns)
         count = len(self.variables)
@@ -361,9 +361,8 @@ class _Model(Program):
             return tuple(as_list(outputs))
 
         writer = Writer(self.variables, columns, self.outputs)
-        for size in sizes:
-            writer.add_step(size, step)
-        writer.add_predict(predict, infer)
+        writer.add_steps(batch, records, replicas, step)
+        writer.add_predict(sizes_of(batch, records)[0], infer)
         writer.write(path, f"paracord.keras, Keras {keras.__version__}")
 
 
@@ -379,6 +378,7 @@ def export(
     dtypes: Optional[Dtypes] = None,
     initial: Optional[Mapping[str, Initializer]] = None,
     tables: Optional[Mapping[str, Union[str, Table]]] = None,
+    replicas: int = 1,
 ) -> None:
     """Writes a program file of a built Keras model of one target and a loss, by name or object: a
     job's {"program": "stablehlo", "file": path}, which a PJRT plug-in computes without Python.
@@ -389,8 +389,10 @@ def export(
     `weights`: the data have a weight of each example. `dtypes`, `initial` and `tables` are as in
     `program`, and so is what becomes of states, seeds and added losses. Of a table it has room for
     as many rows as a batch has ids, or for its capacity, and the inputs with these ids are int32.
+    Of `replicas` devices of a worker each computes a batch, and they add up the gradients
+    themselves.
     """
-    from paracord._stablehlo import Column, check_dtypes, sizes_of
+    from paracord._stablehlo import Column, check_dtypes
 
     made = _Model(model, loss, None, dtypes or {}, initial or {}, tables or {})
     given = {kind: dict((dtypes or {}).get(kind, {})) for kind in ("inputs", "targets", "weights")}
@@ -406,8 +408,7 @@ def export(
     if weights:
         columns.append(Column("weight", "", (), given["weights"].get("", "float32")))
     check_dtypes(dtypes or {}, columns)
-    sizes = sizes_of(batch, records)
-    made.export(path, sizes, columns, sizes[0])
+    made.export(path, columns, batch, records, replicas)
 
 
 def program(

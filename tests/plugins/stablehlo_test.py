@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 import unittest
+from unittest import mock
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -329,6 +330,53 @@ class Scores(PluginTest):
         right = (logits.argmax(axis=1) == labels).mean()
         self.assertAlmostEqual(metrics["sparse_categorical_accuracy"], right, delta=1e-6)
         self.assertGreater(right, 0.5)  # better than chance: the order of the rows matters
+
+
+@unittest.skipUnless(HAS_JAX, "no JAX")
+class Replicas(PluginTest):
+    DEVICES = 4
+
+    def test_add_up_the_gradients_that_a_worker_adds_up_of_lanes(self):
+        import jax
+        import numpy
+        import paracord.jax
+
+        random = numpy.random.default_rng(8)
+        start = {"hidden": {"w": random.normal(size=(6, 5)).astype("f4")},
+                 "out": {"w": random.normal(size=(5, 3)).astype("f4")}}
+
+        @paracord.jax.program(start, initial={"*": "initial_weights"})
+        def loss(params, x, y, key):
+            hidden = jax.numpy.tanh(x @ params["hidden"]["w"])
+            kept = jax.random.bernoulli(key, 0.5, hidden.shape)  # each lane has its own
+            return ((hidden * kept @ params["out"]["w"] - y)**2).mean()
+
+        # Two rounds of whole batches, and one of a whole batch and a smaller one.
+        records = 8 * (2 * self.DEVICES + 1) + 3
+        self.write_data(random.normal(size=(records, 6)).astype("f4"),
+                        random.normal(size=(records, 3)).astype("f4"))
+        paracord.save(self.at("start"), {f"{name}/w": start[name]["w"] for name in start})
+        self.device += ":" + ",".join(str(device) for device in range(self.DEVICES))
+        flags = mock.patch.dict(os.environ, {
+            "XLA_FLAGS": f"--xla_force_host_platform_device_count={self.DEVICES}"})
+        found = {}
+        for replicas, reduce in ((1, "exact"), (self.DEVICES, "fast")):
+            paracord.jax.export(loss, self.at("model.program"), inputs={"": (6,)},
+                                targets={"": (3,)}, batch=8, records=records, replicas=replicas)
+            self.write_job(optimizer={"name": "sgd", "learning_rate": 0.1}, batch=8, epochs=3,
+                           consistency="sync", round_batches=self.DEVICES, reduce=reduce,
+                           initial_weights=self.at("start"))
+            with flags:
+                found[replicas] = self.train("--ps", "2", "--workers", "1", "--trace",
+                                             self.at("trace.json"))
+            with open(self.at("trace.json"), encoding="utf-8") as file:
+                spans = [event["name"] for event in json.load(file)["traceEvents"]]
+            self.assertEqual(spans.count("compute run"), 6 if replicas > 1 else 0)
+        for name in ("hidden/w", "out/w"):
+            lanes, together = found[1][name], found[self.DEVICES][name]
+            largest = abs(lanes - start[name[:-2]]["w"]).max()
+            self.assertGreater(largest, 0.01, name)
+            self.assertLessEqual(abs(lanes - together).max(), 1e-5 * largest, name)
 
 
 @unittest.skipUnless(HAS_JAX, "no JAX")

@@ -292,6 +292,48 @@ class JaxProgramFile(unittest.TestCase):
             {"kind": "target", "name": ""}, {"kind": "key"}])
         self.assertNotIn(b".py", codes[0])
 
+    def test_of_replicas_adds_up_each_gradient_and_no_loss(self):
+        import jax.interpreters.mlir
+        import numpy
+        import paracord.jax
+        from jax.extend.mlir import ir
+        from jax.extend.mlir.dialects import stablehlo
+
+        @paracord.jax.program({"w": numpy.zeros((4, 2), "f4"), "b": numpy.zeros(2, "f4")},
+                              predict=lambda p, x: x @ p["w"], outputs=[paracord.Output((2,))])
+        def loss(params, x, y):
+            return ((x @ params["w"] + params["b"] - y)**2).mean()
+
+        def export(path, program, replicas):
+            paracord.jax.export(program, path, inputs={"": (4,)}, targets={"": (2,)}, batch=8,
+                                records=20, replicas=replicas)
+
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "a")
+            export(path, loss, 4)
+            document, codes = _head_and_codes(path)
+            export(path, loss, 1)
+            plain, plain_codes = _head_and_codes(path)
+            for replicas in (0, 3, 512):
+                with self.assertRaisesRegex(paracord.ProgramError, "must be a power of two"):
+                    export(path, loss, replicas)
+            table = paracord.jax.program({"user": numpy.zeros((9, 2), "f4")},
+                                         tables={"user": paracord.Table("")})(
+                lambda p, x, y: (p["user"][x].sum() - y).mean())
+            with self.assertRaisesRegex(paracord.ProgramError, "user is a table"):
+                paracord.jax.export(table, path, inputs={"": (4,)}, targets={"": ()}, batch=8,
+                                    replicas=2)
+        self.assertEqual([(m["kind"], m["batch"], m.get("replicas")) for m in document["modules"]],
+                         [("step", 8, None), ("step", 4, None), ("step", 8, 4),
+                          ("predict", 8, None)])
+        self.assertEqual(document["modules"][2]["results"], document["modules"][0]["results"])
+        self.assertEqual([codes[i] for i in (0, 1, 3)], plain_codes)
+        with jax.interpreters.mlir.make_ir_context():
+            text = str(ir.Module.parse(stablehlo.deserialize_portable_artifact_str(codes[2])))
+        self.assertIn("mhlo.num_replicas = 4", text)
+        self.assertEqual(text.count("stablehlo.all_reduce"), 2)
+        self.assertEqual(text.count("dense<[[0, 1, 2, 3]]>"), 2)
+
     def test_of_tables_has_room_for_the_rows_that_a_batch_reads(self):
         import numpy
         import paracord.jax
