@@ -71,14 +71,19 @@ def convert(model: Any, folder: str, *,
     return entries
 
 
+def choose_backend() -> None:
+    """Has Keras, which is not imported yet, compute with a backend that is installed."""
+    found: List[str] = [name for name in _BACKENDS if importlib.util.find_spec(name) is not None]
+    if found:
+        os.environ.setdefault("KERAS_BACKEND", found[0])
+
+
 def _load(path: str, custom_objects: Optional[Mapping[str, Any]]) -> Any:
     if path.endswith(".weights.h5"):
         raise ProgramError(f"{path}: holds weights and no model: build the model, call "
                            "model.load_weights of it, and give the model to "
                            "paracord.keras.convert")
-    found: List[str] = [name for name in _BACKENDS if importlib.util.find_spec(name) is not None]
-    if found:
-        os.environ.setdefault("KERAS_BACKEND", found[0])
+    choose_backend()
     try:
         import keras
     except ImportError as error:

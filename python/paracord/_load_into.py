@@ -17,8 +17,9 @@ def load_into(model: Any, source: str, *, tables: str = "refuse") -> None:
     """Sets the variables of a Keras model or the parameters and buffers of a torch module to what a
     job has trained: `source` is its directory, a checkpoint's, or a safetensors file.
 
-    Names and shapes must agree on both sides, or the error names what does not and nothing is
-    changed. A growing table has no place in a model: with tables="skip" such tables are left out.
+    Names and shapes must agree on both sides, or the error names what does not and no value is
+    changed. A Keras model whose first layer is a Dense is built if it is not yet. A growing table
+    has no place in a model: with tables="skip" such tables are left out.
     """
     if tables not in ("refuse", "skip"):
         raise ProgramError(f'tables is {tables!r}, and must be "refuse" or "skip"')
@@ -91,8 +92,26 @@ def paths_of(model: Any) -> List[Tuple[Any, str]]:
     return found
 
 
+def _build(model: Any, values: Mapping[str, numpy.ndarray]) -> None:
+    """Gives a Keras model without an Input its variables. Their shapes follow from the model's
+    inputs, of which the values tell the width alone, and that only where a Dense comes first."""
+    first = model.layers[0] if model.layers else None
+    kernel = values.get(f"{first.name}/kernel") if type(first).__name__ == "Dense" else None
+    how = ("the model is not built and has no variables yet: give it an Input, or call "
+           "model.build((None, ...)) with the shape of its inputs")
+    if kernel is None or kernel.ndim != 2:
+        raise ProgramError(how)
+    try:
+        model.build((None, kernel.shape[0]))
+    except Exception as error:  # of whatever layer
+        raise ProgramError(f"{how}; for inputs of {kernel.shape[0]} numbers Keras says: "
+                           f"{error}") from error
+
+
 def _into_keras(model: Any, source: str, values: Mapping[str, numpy.ndarray],
                 growing: Sequence[str]) -> None:
+    if not getattr(model, "built", True):
+        _build(model, values)
     used: Dict[str, str] = {}
     assigned: List[Tuple[Any, numpy.ndarray]] = []
     problems: List[str] = []

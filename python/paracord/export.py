@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
-from typing import Optional, Sequence
+from typing import Any, Mapping, Optional, Sequence
 
 from paracord._arguments import ProgramError
 from paracord._files import job_of
+from paracord._keras_file import choose_backend
 from paracord._load_into import load_into
+
+
+def _build(keras: Any, spec: Mapping[str, Any]) -> Any:
+    """A model of Keras' JSON, also of Keras 2's or a person's, which lacks Keras 3's `module`."""
+    classes = {"Sequential": keras.Sequential, "Functional": keras.Model, "Model": keras.Model}
+    if "module" not in spec and spec["class_name"] in classes:
+        return classes[spec["class_name"]].from_config(spec["config"])
+    return keras.models.model_from_json(json.dumps(spec))
 
 
 def export(directory: str, out: str, *, tables: str = "refuse") -> None:
@@ -22,13 +30,13 @@ def export(directory: str, out: str, *, tables: str = "refuse") -> None:
     if not isinstance(model, dict) or "class_name" not in model:
         raise ProgramError(f"{directory}: its model is a program, which Keras' files do not hold: "
                            "`paracord export` writes its variables as safetensors")
-    os.environ.setdefault("KERAS_BACKEND", "jax")
+    choose_backend()
     try:
         import keras
     except ImportError as error:
         raise ProgramError(f"Keras is needed to write {out}: {error}") from error
     try:
-        built = keras.models.model_from_json(json.dumps(model))
+        built = _build(keras, model)
     except Exception as error:  # of whatever layer
         raise ProgramError(f"this Keras does not build the model: {error}; build it yourself, and "
                            "paracord.load_into(model, directory) sets its variables") from error

@@ -13,8 +13,10 @@ sys.path.insert(0, os.path.join(ROOT, "python"))
 PARACORD = os.environ.get("PARACORD") or os.path.join(ROOT, "build/release/bin/paracord")
 HAS_NUMPY = importlib.util.find_spec("numpy") is not None
 HAS_TORCH = HAS_NUMPY and importlib.util.find_spec("torch") is not None
-HAS_KERAS = (HAS_NUMPY and importlib.util.find_spec("jax") is not None
-             and importlib.util.find_spec("keras") is not None)
+# A folder of this tree is no package of that name.
+INSTALLED = [name for name in ("keras", "tensorflow", "jax", "torch")
+             if getattr(importlib.util.find_spec(name), "origin", None) is not None]
+HAS_KERAS = HAS_NUMPY and INSTALLED[:1] == ["keras"] and len(INSTALLED) > 1
 
 
 def job(**more):
@@ -209,7 +211,7 @@ class IntoTorch(unittest.TestCase):
 @unittest.skipUnless(HAS_KERAS, "no Keras")
 class IntoKeras(unittest.TestCase):
     def setUp(self):
-        os.environ.setdefault("KERAS_BACKEND", "jax")
+        os.environ.setdefault("KERAS_BACKEND", INSTALLED[1])
 
     def test_values_go_to_the_variables_of_their_paths(self):
         import keras
@@ -224,7 +226,8 @@ class IntoKeras(unittest.TestCase):
             path = folder + "/w.safetensors"
             paracord.save(path, values)
             paracord.load_into(model, path)
-            self.assertEqual(model(numpy.ones((1, 2), "f4")).tolist(), [[3 * 4 * 7 + 5]])
+            self.assertEqual(numpy.asarray(model(numpy.ones((1, 2), "f4"))).tolist(),
+                             [[3 * 4 * 7 + 5]])
             paracord.save(path, {**values, "c": numpy.float32(1), "b/bias": numpy.zeros(2, "f4")})
             with self.assertRaisesRegex(paracord.ProgramError, "b/bias has .*; the model lacks c"):
                 paracord.load_into(model, path)
@@ -234,6 +237,47 @@ class IntoKeras(unittest.TestCase):
             with self.assertRaisesRegex(paracord.ProgramError, "t grow"):
                 paracord.load_into(model, path)
             paracord.load_into(model, path, tables="skip")
+
+    def test_a_model_without_an_input_is_built_or_the_error_says_how(self):
+        import keras
+        import numpy
+        import paracord
+
+        values = {"a/kernel": numpy.full((2, 3), 2, "f4"), "a/bias": numpy.full(3, 3, "f4"),
+                  "b/kernel": numpy.full((3, 1), 4, "f4"), "b/bias": numpy.full(1, 5, "f4")}
+        dense = keras.layers.Dense
+        with tempfile.TemporaryDirectory() as folder:
+            path = folder + "/w.safetensors"
+            paracord.save(path, values)
+            model = keras.Sequential([dense(3, name="a"), dense(1, name="b")])
+            paracord.load_into(model, path)
+            self.assertEqual(numpy.asarray(model(numpy.ones((1, 2), "f4"))).tolist(), [[89]])
+            flat = keras.Sequential([keras.layers.Flatten(), dense(3, name="a"),
+                                     dense(1, name="b")])
+            with self.assertRaisesRegex(paracord.ProgramError, r"call model.build\(\(None, ...\)"):
+                paracord.load_into(flat, path)
+            flat.build((None, 2, 1))
+            paracord.load_into(flat, path)
+            self.assertEqual(numpy.asarray(flat(numpy.ones((1, 2, 1), "f4"))).tolist(), [[89]])
+            other = keras.Sequential([dense(3, name="a"), keras.layers.Conv1D(1, 1, name="b")])
+            with self.assertRaisesRegex(paracord.ProgramError, "of 2 numbers Keras says"):
+                paracord.load_into(other, path)
+
+    def test_models_that_lack_keras_3_own_keys_become_files(self):
+        import keras
+        from paracord import export
+
+        inputs = [keras.Input((2,), name="x"), keras.Input((2,), name="y")]
+        both = keras.Model(inputs, keras.layers.Dense(1)(keras.layers.Add()(inputs)))
+        specs = [json.loads(both.to_json()), job()["model"], table_job()["model"],
+                 {"class_name": "Sequential", "config": {"name": "s", "layers": [
+                     {"class_name": "Dense", "config": {"name": "score", "units": 1}}]}}]
+        self.assertEqual(["module" in spec for spec in specs], [True, False, False, False])
+        names = [[layer.name for layer in export._build(keras, spec).layers] for spec in specs]
+        self.assertEqual(names[0], [layer.name for layer in both.layers])
+        self.assertEqual(names[1], ["score"])
+        self.assertEqual(sorted(names[2]), ["age", "all", "flat", "like", "user", "users"])
+        self.assertEqual(names[3], ["score"])
 
 
 @unittest.skipUnless(HAS_NUMPY, "no NumPy")
