@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "config/partitions.h"
 #include "keras/graph.h"
 #include "keras/layers/layers.h"
 #include "keras/layers/table_layer.h"
@@ -176,7 +177,10 @@ std::vector<LayerRow> Graph::Describe() const {
     LayerRow row{node.layer->name(), node.layer->class_name(), node.shape};
     for (size_t v = 0; v < node.layer->variables().size(); ++v) {
       const size_t at = node.first_variable + v;
-      if (!counted[at]) row.parameters += VariableElements(variables_[at]);
+      // A growing table's shape has its shards, and it begins without rows.
+      if (!counted[at] && !IsGrowing(variables_[at])) {
+        row.parameters += VariableElements(variables_[at]);
+      }
       counted[at] = true;
     }
     if (!IsView(node)) {
