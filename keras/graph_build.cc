@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <functional>
+#include <numeric>
 
 #include "absl/strings/str_cat.h"
 #include "common/mix.h"
@@ -37,6 +39,19 @@ bool Fits(const Shape& declared, const Shape& data) {
                     [](int64_t want, int64_t have) { return want < 0 || want == have; });
 }
 
+// Says how a model would take data of as many numbers in another shape; "" for other data.
+std::string ReshapeHint(const Shape& declared, const Shape& data) {
+  const auto size = [](const Shape& shape) {
+    return std::accumulate(shape.begin(), shape.end(), 1.0, std::multiplies<>());
+  };
+  const bool open = std::ranges::any_of(declared, [](int64_t axis) { return axis < 0; });
+  if (open || size(declared) != size(data)) return "";
+  return absl::StrCat("; a model that begins with Input(", ShapeName(data), ") and ",
+                      declared.size() == 1 ? std::string("Flatten()")
+                                           : absl::StrCat("Reshape(", ShapeName(declared), ")"),
+                      " takes it");
+}
+
 // Like Keras' fit, accepts a missing or superfluous last axis of size 1.
 absl::StatusOr<Shape> FitInput(const std::optional<Shape>& declared, const Shape& data) {
   if (!declared.has_value()) return data.empty() ? Shape{1} : data;
@@ -49,7 +64,8 @@ absl::StatusOr<Shape> FitInput(const std::optional<Shape>& declared, const Shape
   }
   if (Fits(*declared, other)) return other;
   return absl::InvalidArgumentError(absl::StrCat("expects examples of shape ", ShapeName(*declared),
-                                                 ", but the data has ", ShapeName(data)));
+                                                 ", but the data has ", ShapeName(data),
+                                                 ReshapeHint(*declared, data)));
 }
 
 // True if the second positional argument of the layer's call is "mask" in Keras 3.

@@ -434,6 +434,24 @@ TEST_CASE("a shape of very many axes is named by the first of them") {
   CHECK(example.err.size() < 2000);
 }
 
+TEST_CASE("data of as many numbers in another shape are refused with the layer that they need") {
+  ValidateExample example;
+  const std::string model = R"({"class_name": "Sequential", "config": {"layers": [
+      {"class_name": "InputLayer", "config": {"batch_shape": [null, SHAPE], "name": "in"}},
+      {"class_name": "Dense", "config": {"name": "d", "units": 3, "activation": "softmax"}}]}})";
+  const auto says = [&](const char* shape) {
+    example.Write("model.json", absl::StrReplaceAll(model, {{"SHAPE", shape}}));
+    CHECK(example.Run() == 2);
+    return example.err;
+  };
+  CHECK(absl::StrContains(says("4"),
+                          "expects examples of shape (4,), but the data has (2, 2); a model that "
+                          "begins with Input((2, 2)) and Flatten() takes it\n"));
+  CHECK(
+      absl::StrContains(says("1, 4"), "begins with Input((2, 2)) and Reshape((1, 4)) takes it\n"));
+  CHECK(absl::StrContains(says("5"), "but the data has (2, 2)\n"));
+}
+
 TEST_CASE("missing files and wrong flags are problems, help is not") {
   ValidateExample example;
   CHECK(example.Run({"--cluster", "/none/such"}) == 2);
