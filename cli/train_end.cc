@@ -112,8 +112,8 @@ int ShowEnd(Files& files, const TrainEnd& end, int coordinator_exit, Progress& p
   }
   if (earlier) {
     progress.Event("nothing",
-                   "nothing to do: the job was done before, with as many batches as it "
-                   "asks for now, or more (--fresh begins anew)");
+                   "nothing to do: the job was done before, and asks neither for more batches "
+                   "now nor for another stop_when (--fresh begins anew)");
   }
   progress.ShowLast(summary);
   if (end.json) {
