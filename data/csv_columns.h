@@ -43,6 +43,7 @@ struct CsvSpec {
   absl::flat_hash_map<std::string, uint32_t> vocabulary;
   uint32_t words = 0, oov = 0;
   bool one_hot = false, mask = false;
+  bool oov_said = false;  // the job itself sets `oov`
   std::string vocabulary_file;
   uint64_t vocabulary_fingerprint = 0;  // fingerprint of the file's words
   // If true, a kId column hashes every text, including numbers.

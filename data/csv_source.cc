@@ -7,7 +7,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "common/file_kind.h"
+#include "common/json_text.h"
 #include "common/mix.h"
 #include "common/status_macros.h"
 #include "common/utf8.h"
@@ -25,6 +27,7 @@ constexpr uint64_t kSkipLinesMax = 1000;
 constexpr size_t kDelimiterBytesMax = 8;
 constexpr size_t kHeaderBytes = 64 << 10;
 constexpr uint64_t kCountedMax = 1000;  // records examined for warnings
+constexpr size_t kExamplesMax = 3;      // unknown words that a warning shows
 
 struct CsvOptions {
   std::vector<std::string> files;
@@ -178,11 +181,8 @@ class CsvSource : public RowSource {
     }
     for (size_t i = 0; i < count.known.size(); ++i) {
       const Known& known = count.known[i];
-      if (known.unknown == 0 || known.unknown < known.values) continue;
-      const CsvSpec& spec = options_.features[i];
-      warnings.push_back(absl::StrCat(spec.path, ": the vocabulary knows none of the first ",
-                                      known.values, " values, as ", Quoted(known.example),
-                                      "; all are one unknown word to the model"));
+      std::string doubt = VocabularyDoubt(options_.features[i], known);
+      if (!doubt.empty()) warnings.push_back(std::move(doubt));
     }
     if (count.within > 0) {
       warnings.push_back(absl::StrCat(
@@ -206,13 +206,32 @@ class CsvSource : public RowSource {
  private:
   struct Known {
     uint64_t values = 0, unknown = 0;
-    std::string example;
+    std::set<std::string> examples;  // unknown words
   };
   struct Count {
     std::vector<Known> known;  // indexed by feature
     size_t within = 0;         // see LinesWithinFields
     std::string where;
   };
+
+  // Returns a warning if a vocabulary knows none of the first values, or lacks more than one of a
+  // hundred where the job does not say by `oov` that words may be unknown; "" otherwise.
+  static std::string VocabularyDoubt(const CsvSpec& spec, const Known& known) {
+    const bool all = known.unknown == known.values;
+    if (known.unknown == 0) return "";
+    if (!all && (spec.oov_said || known.unknown * 100 <= known.values)) return "";
+    std::vector<std::string> examples;
+    for (const std::string& word : known.examples) examples.push_back(Quoted(word));
+    const std::string words = absl::StrJoin(examples, ", ");
+    if (all) {
+      return absl::StrCat(spec.path, ": the vocabulary knows none of the first ", known.values,
+                          " values, as ", words, "; all are one unknown word to the model");
+    }
+    return absl::StrCat(spec.path, ": the vocabulary lacks ", known.unknown, " of the first ",
+                        known.values, " values, as ", words,
+                        "; all of them are one unknown word to the model; where that is meant, "
+                        "say \"oov\": 1");
+  }
 
   // Adds the words found in a numeric column to an error about the first records.
   absl::Status WithWords(const absl::Status& status) const {
@@ -228,10 +247,10 @@ class CsvSource : public RowSource {
     return status;
   }
 
-  // Returns a `vocabulary` of the first records of a column whose first field is a word, as `:
-  // "no", "yes"`; empty if the column has no words, or many.
+  // Returns a `vocabulary` of the first records of a column whose first field is a word, as JSON;
+  // empty if the column has no words, or many, or long ones.
   std::string WordsOf(const CsvSpec& spec) const {
-    constexpr size_t kWordsMax = 20;
+    constexpr size_t kWordsMax = 20, kWordBytesMax = 100;
     std::set<std::string> words;
     for (uint64_t record = 0; record < std::min(records(), kCountedMax); ++record) {
       absl::StatusOr<FileCursor> cursor = index_.Seek(record, cutter_);
@@ -240,13 +259,12 @@ class CsvSource : public RowSource {
       const std::string_view text = fields.values[spec.fields[0]];
       if (record == 0 && !IsCsvWord(text)) return "";
       if (!text.empty()) words.insert(std::string(text));
-      if (words.size() > kWordsMax) return "";
+      if (words.size() > kWordsMax || text.size() > kWordBytesMax) return "";
     }
-    std::string listed;
-    for (const std::string& word : words) {
-      absl::StrAppend(&listed, listed.empty() ? "" : ", ", Quoted(word));
-    }
-    return absl::StrCat("; the first records have \"vocabulary\": [", listed, "]");
+    std::vector<std::string> listed;
+    for (const std::string& word : words) listed.push_back(TextOf(nlohmann::json(word)));
+    return absl::StrCat("; the first records have \"vocabulary\": [", absl::StrJoin(listed, ", "),
+                        "]");
   }
 
   absl::Status Cut(uint64_t record, FileCursor& cursor, CsvFields& fields) const {
@@ -269,10 +287,12 @@ class CsvSource : public RowSource {
       const CsvSpec& spec = options_.features[i];
       if (spec.kind != CsvSpec::Kind::kCategorical) continue;
       for (const std::string_view text : TextsOf(spec, fields)) {
+        if (text == spec.default_text) continue;  // the job chose it
         Known& known = count.known[i];
         ++known.values;
         if (spec.vocabulary.contains(absl::string_view(text.data(), text.size()))) continue;
-        if (known.unknown++ == 0) known.example = std::string(text);
+        ++known.unknown;
+        if (known.examples.size() < kExamplesMax) known.examples.emplace(text);
       }
     }
     return true;

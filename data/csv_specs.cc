@@ -184,6 +184,7 @@ class CsvSpecReader {
   }
 
   void ReadCategorical() {
+    spec_.oov_said = fields_.FindValue("oov") != nullptr;
     fields_.Integer("oov", 0, 1 << 20, spec_.oov);
     fields_.Bool("one_hot", spec_.one_hot);
     if (spec_.one_hot && spec_.list.has_value()) {

@@ -5,6 +5,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "common/json_text.h"
 #include "common/status_macros.h"
 #include "common/utf8.h"
 #include "data/data_file.h"
@@ -103,8 +104,16 @@ absl::StatusOr<std::vector<std::string>> ReadWords(Files& files, const std::stri
 std::string Quoted(std::string_view text) {
   constexpr size_t kBytesMax = 40;
   const bool is_long = text.size() > kBytesMax;
-  if (is_long) text = text.substr(0, kBytesMax);
-  return absl::StrCat("\"", absl::CHexEscape({text.data(), text.size()}), is_long ? "...\"" : "\"");
+  std::string_view kept = text.substr(0, kBytesMax);
+  std::string quoted;
+  if (Utf8Prefix(text) == text.size()) {
+    kept = kept.substr(0, Utf8Prefix(kept));  // no part of a character
+    quoted = TextOf(nlohmann::json(std::string(kept)));
+  } else {
+    quoted = absl::StrCat("\"", absl::CHexEscape({kept.data(), kept.size()}), "\"");
+  }
+  if (is_long) quoted.insert(quoted.size() - 1, "...");
+  return quoted;
 }
 
 }  // namespace paracord

@@ -24,7 +24,8 @@ absl::StatusOr<std::vector<std::string>> ReadLines(Files& files, const std::stri
 // Returns the words of a vocabulary file, a word per line. An error if empty or not UTF-8.
 absl::StatusOr<std::vector<std::string>> ReadWords(Files& files, const std::string& path);
 
-// Shortens some bytes of a file for a message, and makes them printable.
+// Shortens some bytes of a file for a message: UTF-8 as a string of JSON, which a job may hold, and
+// other bytes escaped as in C.
 std::string Quoted(std::string_view text);
 
 }  // namespace paracord

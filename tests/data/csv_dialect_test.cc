@@ -2,8 +2,10 @@
 // than a user wants to list.
 #include <catch2/catch.hpp>
 
+#include "absl/strings/str_cat.h"
 #include "common/json_text.h"
 #include "data/csv_text.h"
+#include "data/data_options.h"
 #include "data/memory_files.h"
 #include "data/packing.h"
 #include "tests/data/source_testing.h"
@@ -146,6 +148,49 @@ TEST_CASE("\"*\" stands for all columns except label, weight and those of other 
             .find("matches no column but label and weight") != std::string::npos);
 }
 
+TEST_CASE("words are shown as JSON, which a job may hold, and other bytes escaped") {
+  CHECK(Quoted("K\xc3\xb6ln") == "\"K\xc3\xb6ln\"");
+  CHECK(Quoted("it's \"a\"\t\\") == R"("it's \"a\"\t\\")");
+  CHECK(Quoted("K\xf6ln") == R"("K\xf6ln")");
+  // A cut does not divide a character.
+  CHECK(Quoted(std::string(39, 'x') + "\xc3\xb6") == "\"" + std::string(39, 'x') + "...\"");
+
+  MemoryFiles files;
+  files.contents["/d"] = "t,y\nK\xc3\xb6ln,1\n\"a \"\"b\"\"\",2\n";
+  const auto source = OpenDialect(files, Options({{"features", "t"}}));
+  REQUIRE_FALSE(source.ok());
+  const std::string error(source.status().message());
+  const std::string says = "; the first records have \"vocabulary\": ";
+  INFO(error);
+  REQUIRE(error.find(says) != std::string::npos);
+  CHECK(JsonOf(error.substr(error.find(says) + says.size())) == json({"K\xc3\xb6ln", "a \"b\""}));
+}
+
+TEST_CASE(
+    "a vocabulary that lacks some words is a warning, unless the job says how it takes them") {
+  MemoryFiles files;
+  const auto warnings = [&](int unknown, json more) {
+    std::string& text = files.contents["/d"] = "t,y\n";
+    for (int i = 0; i < 200; ++i) absl::StrAppend(&text, i < unknown ? i % 5 : 9, ",1\n");
+    json feature = {{"column", "t"}, {"kind", "categorical"}, {"vocabulary", {"9"}}};
+    if (more.is_object()) feature.update(more);
+    const auto source = OpenDialect(files, Options({{"features", json::array({feature})}}));
+    return (*source)->Warnings();
+  };
+  CHECK(
+      warnings(30, {}) ==
+      Texts{"data (csv).features[0]: the vocabulary lacks 30 of the first 200 values, as \"0\", "
+            "\"1\", \"2\"; all of them are one unknown word to the model; where that is meant, say "
+            "\"oov\": 1"});
+  CHECK(warnings(2, {}).empty());  // one in a hundred
+  CHECK(warnings(3, {}).size() == 1);
+  CHECK(warnings(30, {{"oov", 1}}).empty());
+  // A default is what the job chose for missing values.
+  const Texts fewer = warnings(30, {{"default", "2"}});
+  REQUIRE(fewer.size() == 1);
+  CHECK(fewer[0].find("lacks 24 of the first 194 values") != std::string::npos);
+}
+
 TEST_CASE("a vocabulary that has none of the values is a warning") {
   MemoryFiles files;
   files.contents["/d"] = "t,y\n1.0,1\n2.0,2\n";
@@ -154,8 +199,9 @@ TEST_CASE("a vocabulary that has none of the values is a warning") {
   REQUIRE(unknown.ok());
   CHECK((*unknown)->Warnings() ==
         Texts{"data (csv).features[0]: the vocabulary knows none of the first 2 values, as "
-              "\"1.0\"; all are one unknown word to the model"});
+              "\"1.0\", \"2.0\"; all are one unknown word to the model"});
   files.contents["/d"] = "t,y\n1.0,1\n2,2\n";
+  feature["oov"] = 1;
   CHECK((*OpenDialect(files, Options({{"features", json::array({feature})}})))->Warnings().empty());
 }
 

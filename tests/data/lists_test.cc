@@ -104,7 +104,7 @@ TEST_CASE("with a mask padding is 0 alone, and unknown words, words and bins fol
     REQUIRE(source.ok());
     return std::pair(ReadAllRecords(source).inputs[0].values, (*source)->Warnings());
   };
-  const json words = {{"vocabulary", {"war", "drama"}}};
+  const json words = {{"vocabulary", {"war", "drama"}}, {"oov", 1}};
   const auto with = [](json value, const json& more) {
     value.update(more);
     return value;
@@ -114,7 +114,7 @@ TEST_CASE("with a mask padding is 0 alone, and unknown words, words and bins fol
   CHECK(doubts == Texts{"data (csv).features[0]: its padding, 0, is the number of unknown words, "
                         "too, and the model cannot tell them apart; with \"mask\": true only "
                         "padding is 0, and the other numbers begin at 1"});
-  for (const json& each : {words, json{{"vocabulary_file", "/words"}}}) {
+  for (const json& each : {words, json{{"vocabulary_file", "/words"}, {"oov", 1}}}) {
     const auto [apart, none] = read(with(each, {{"mask", true}}));
     CHECK(apart == Values{2, 3, 0, 0, 0, 0, 1, 2, 0});
     CHECK(none.empty());

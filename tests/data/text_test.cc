@@ -181,7 +181,7 @@ TEST_CASE("an unknown character is an error where the text is, a word only witho
   const auto source = OpenText(files, {{"files", "/t"}, {"window", 2}, {"vocabulary_from", "/v"}});
   REQUIRE_FALSE(source.ok());
   CHECK(source.status().message() ==
-        "/t row 1: the character \"\\xe2\\x82\\xac\" is not in the vocabulary");
+        "/t row 1: the character \"\xe2\x82\xac\" is not in the vocabulary");
 }
 
 TEST_CASE("fingerprints of text tell vocabularies and contents apart") {
