@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "common/file_kind.h"
 #include "common/status_macros.h"
@@ -21,6 +22,7 @@ namespace {
 
 constexpr size_t kChunkBytes = 1 << 20;
 constexpr size_t kWordsKept = 1000;
+constexpr size_t kFewWords = 50;
 
 bool IsMissing(const std::string& text) {
   static const std::set<std::string> kTexts = {"?",   "NA",   "N/A",  "na",   "n/a",  "nan", "NaN",
@@ -72,6 +74,17 @@ bool ColumnLook::NumbersRows() const {
   const bool named = absl::EqualsIgnoreCase(name, "id") || absl::EndsWithIgnoreCase(name, "_id") ||
                      absl::EndsWith(name, "Id");
   return named && whole && !list && !lacks() && values > 1 && words.size() == values;
+}
+
+bool ColumnLook::HasFewWords() const {
+  return !is_number() && !list && words.size() > 1 && words.size() <= kFewWords &&
+         2 * words.size() <= values;
+}
+
+double RoundedBy(double number, double scale) {
+  if (!std::isfinite(number) || !std::isfinite(scale) || scale == 0) return 0;
+  const double unit = std::pow(10, std::floor(std::log10(std::fabs(scale))) - 3);
+  return std::stod(absl::StrFormat("%.12g", std::round(number / unit) * unit));
 }
 
 double ColumnLook::Median() const {

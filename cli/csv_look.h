@@ -32,10 +32,15 @@ struct ColumnLook {
   // "userId" or the like, and every field has a different whole number.
   bool NumbersRows() const;
   bool is_number() const { return values > 0 && numbers.size() == values; }
+  // Whether vectors with one 1 for each word could stand for the column.
+  bool HasFewWords() const;
   double Median() const;
   double Mean() const;
   double Deviation() const;
 };
+
+// Rounds a number to what is a fourth digit of `scale`: a mean to digits of its deviation.
+double RoundedBy(double number, double scale);
 
 struct CsvLook {
   std::string delimiter;

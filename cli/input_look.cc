@@ -27,7 +27,9 @@ void FollowInput(const ModelSpec& model, size_t node, size_t depth, InputLook& i
     }
     input.scaled = input.scaled || layer.class_name == "Normalization" ||
                    layer.class_name == "BatchNormalization" ||
-                   layer.class_name == "LayerNormalization" || layer.class_name == "Discretization";
+                   layer.class_name == "LayerNormalization" ||
+                   layer.class_name == "Discretization" || layer.class_name == "Rescaling";
+    input.dense = input.dense || layer.class_name == "Dense";
     if (layer.class_name == "Concatenate" || layer.class_name == "Flatten" ||
         layer.class_name == "Reshape") {
       FollowInput(model, user, depth + 1, input);

@@ -17,6 +17,7 @@ struct InputLook {
   std::optional<double> rows;     // in the smallest Embedding that reads the input
   bool looks_up = false;          // the numbers are ids
   bool scaled = false;            // a layer normalizes the numbers
+  bool dense = false;             // a Dense multiplies the numbers
   // Embeddings that read the input directly: growing tables may replace them.
   std::vector<std::string> tables;
 };

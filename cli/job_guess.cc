@@ -12,6 +12,7 @@
 #include "cli/csv_look.h"
 #include "cli/file_roles.h"
 #include "cli/input_look.h"
+#include "cli/left_columns.h"
 #include "common/file_kind.h"
 #include "common/json_text.h"
 #include "common/status_macros.h"
@@ -32,12 +33,6 @@ constexpr std::string_view kLabels[] = {"label", "target", "y",      "class",  "
                                         "churn", "income", "rating", "clicked"};
 constexpr int kBatch = 256;
 constexpr size_t kClassesMax = 1000;
-
-double Rounded(double number) {
-  if (number == 0 || !std::isfinite(number)) return 0;
-  const double unit = std::pow(10, std::floor(std::log10(std::fabs(number))) - 3);
-  return std::stod(absl::StrCat(std::round(number / unit) * unit));
-}
 
 // Whether a column has values other than numbers and lists of whole numbers.
 bool HasWords(const ColumnLook& column) {
@@ -216,26 +211,13 @@ class Guesser {
     return data;
   }
 
-  // Names the columns without an input, and warns if an input has taken others only by their order.
+  // Says of each column without an input why it has none.
   void SayWhatIsLeft() {
-    std::vector<std::string> left, numbers;
+    std::vector<ColumnLook> left;
     for (size_t i = 0; i < look_.columns.size(); ++i) {
-      const ColumnLook& column = look_.columns[i];
-      if (taken_.contains(i)) continue;
-      left.push_back(column.name);
-      if (column.NumbersRows()) {
-        Say(absl::StrCat(column.name, ": left out, since it has another whole number in each row; ",
-                         "an input of this name would take it"));
-      } else if (column.is_number()) {
-        numbers.push_back(column.name);
-      }
+      if (!taken_.contains(i)) left.push_back(look_.columns[i]);
     }
-    if (!left.empty()) Say(absl::StrCat("not used: ", absl::StrJoin(left, ", ")));
-    if (numbers.empty() || by_order_.empty()) return;
-    Say(absl::StrCat("warning: the file has more columns of numbers than the model's inputs take: ",
-                     absl::StrJoin(by_order_, ", "), " were taken because they come first, and ",
-                     absl::StrJoin(numbers, ", "),
-                     " not; choose in \"features\", or name inputs like columns"));
+    for (const std::string& line : LeftColumnLines(left, by_order_)) Say(line);
   }
 
   absl::StatusOr<size_t> FindLabel() {
@@ -316,11 +298,13 @@ class Guesser {
   std::vector<size_t> NextColumns(const InputLook& input) {
     std::vector<size_t> found;
     const size_t most = input.numbers.value_or(inputs_.size() == 1 ? look_.columns.size() : 1);
+    const bool open = !input.numbers.has_value() && inputs_.size() == 1;  // of any width
     for (size_t i = 0; i < look_.columns.size() && found.size() < most; ++i) {
       const ColumnLook& column = look_.columns[i];
       const bool fits = input.dtype == "string" ? !column.is_number()
                         : input.looks_up        ? column.whole || HasWords(column)
-                                                : column.is_number() && !column.NumbersRows();
+                                                : (column.is_number() && !column.NumbersRows()) ||
+                                               (open && column.HasFewWords());
       if (taken_.contains(i) || !fits) continue;
       found.push_back(i);
       taken_.insert(i);
@@ -358,8 +342,8 @@ class Guesser {
     const bool number = !spec.contains("kind") && !column.list;
     FillIn(column, number, spec);
     if (number && !input.scaled && column.Deviation() > 0) {
-      spec["mean"] = Rounded(column.Mean());
-      spec["std"] = Rounded(column.Deviation());
+      spec["mean"] = RoundedBy(column.Mean(), column.Deviation());
+      spec["std"] = RoundedBy(column.Deviation(), column.Deviation());
     }
     features.push_back(spec.size() == 1 ? ordered_json(column.name) : std::move(spec));
     return absl::OkStatus();
@@ -371,7 +355,7 @@ class Guesser {
     if (!column.lacks() || (!number && kind.empty())) return;
     std::string by;
     if (number) {
-      spec["default"] = Rounded(column.Median());
+      spec["default"] = RoundedBy(column.Median(), column.Median());
       by = absl::StrCat(TextOf(spec["default"]), ", their median,");
     } else {
       const bool id = kind == "id" && !HasWords(column);
@@ -386,7 +370,8 @@ class Guesser {
   // Makes numbers of words: ids where rows of a table may grow, bins for an Embedding behind other
   // layers, and a vector with one 1 for an input of as many numbers as there are words.
   absl::Status TakeWords(const InputLook& input, const ColumnLook& column, ordered_json& spec) {
-    const size_t words = column.words.size(), unknown = input.numbers.value_or(0) - words;
+    const size_t words = column.words.size();
+    const size_t unknown = input.numbers.value_or(words + 1) - words;
     if (!input.tables.empty()) {
       spec["kind"] = "id";
       Say(absl::StrCat(column.name, ": the words become ids of 64 bits (\"kind\": \"id\")"));

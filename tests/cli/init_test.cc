@@ -140,6 +140,8 @@ TEST_CASE("init makes ids of the words of the recommender's clicks, whose tables
   REQUIRE(ran.code == 0);  // exit code of validate
   CHECK(Has(ran.err, "user: the words become ids of 64 bits"));
   CHECK(Has(ran.err, "tables: item_vector grows, since item has words"));
+  // The tables begin without rows: the Dense has the only parameters.
+  CHECK(Has(ran.out, "all, of one example                         2  "));
   const json job = JsonOf(*files.ReadWhole(out));
   CHECK(job["data"]["train"]["features"] ==
         json({{{"column", "user"}, {"input", "user"}, {"kind", "id"}},
@@ -280,6 +282,51 @@ TEST_CASE("init leaves out a column that only numbers the rows, and says so") {
   CHECK(repeated.code == 0);
   CHECK_FALSE(Has(repeated.err, "left out"));
   CHECK_FALSE(Has(repeated.err, "warning: the file"));
+}
+
+TEST_CASE("init makes vectors of the words of a model that was never built") {
+  TestDirectory directory;
+  PosixFiles files;
+  const std::string model = directory.Write(
+      "model.json", R"({"class_name": "Sequential", "config": {"name": "s", "layers": [
+          {"class_name": "Dense", "config": {"name": "out", "units": 1}}]}})");
+  std::string rows = "listing,price,district,y\n";
+  for (int i = 0; i < 40; ++i) {
+    absl::StrAppend(&rows, "l", i, ",", i * 1000, ",", i % 3 == 0 ? "Mitte" : "Nord", ",", i, "\n");
+  }
+  const std::string out = directory / "job.json";
+  const Ran ran = Run(RunInit, {model, directory.Write("rows.csv", rows), "--out", out});
+  INFO(ran.out << ran.err);
+  REQUIRE(ran.code == 0);
+  const json features = JsonOf(*files.ReadWhole(out))["data"]["train"]["features"];
+  REQUIRE(features.size() == 2);
+  CHECK(features[0]["mean"] == 19500);
+  CHECK(features[1] == json({{"column", "district"},
+                             {"kind", "categorical"},
+                             {"vocabulary", {"Mitte", "Nord"}},
+                             {"oov", 1},
+                             {"one_hot", true}}));
+  CHECK(Has(ran.err, "not used: listing, since these are no numbers"));
+  CHECK(Has(ran.out, "(4, 1)"));  // the kernel: a number, two words, and a place for unknown ones
+  CHECK_FALSE(Has(ran.err, "warning"));
+}
+
+TEST_CASE("init says of columns that are left why, and which input would take them") {
+  TestDirectory directory;
+  const std::string model = directory.Write("model.json", DenseModel(1));
+  std::string rows = "listing,price,district,y\n";
+  for (int i = 0; i < 40; ++i) {
+    absl::StrAppend(&rows, "l", i, ",", i, ",", i % 3 == 0 ? "Mitte" : "Nord", ",", i, "\n");
+  }
+  const Ran ran =
+      Run(RunInit, {model, directory.Write("rows.csv", rows), "--out", directory / "job.json"});
+  INFO(ran.err);
+  CHECK(ran.code == 0);
+  CHECK(
+      Has(ran.err,
+          "not used: listing, district, since these are no numbers and no input has their name; an "
+          "input of a column's name takes its words: as strings, as ids for an Embedding, or as "
+          "vectors with one 1, of as many numbers as there are words (district has 2)"));
 }
 
 TEST_CASE("init says which input has no column, and what to do about words") {
