@@ -13,6 +13,7 @@
 #include "cli/cost_lines.h"
 #include "cli/own_programs.h"
 #include "cli/plan.h"
+#include "cli/scale_doubts.h"
 #include "cli/train_checks.h"
 #include "cli/try_batch.h"
 #include "cli/user_job.h"
@@ -172,6 +173,16 @@ std::string FirstDoubt(const GradientProgram& program, const DataSource& source)
   return doubt;
 }
 
+// `test` may be null.
+void WarnOfValues(const Job& job, const GradientProgram& program, const DataSource& train,
+                  const DataSource* test, const std::string& where, Report& report) {
+  for (const auto& [key, source] : {std::pair("train", &train), {"test", test}}) {
+    const std::string doubt = source == nullptr ? "" : FirstDoubt(program, *source);
+    if (!doubt.empty()) report.Warn(where, {absl::StrCat("data.", key, ": ", doubt)});
+  }
+  report.Warn(where, ScaleDoubts(job, train));
+}
+
 bool Compiles(const std::string& device) { return !device.empty() || !PjrtPluginPaths().empty(); }
 
 // `device` is the plug-in that compiles a StableHLO program; "" leaves the choice to the
@@ -255,10 +266,7 @@ void CheckJob(Files& files, const Job& job, const ValidateFlags& flags, const st
   CheckFirstBatches(*train, **program, where + ": data.train", report);
   if (test != nullptr) CheckFirstBatches(*test, **program, where + ": data.test", report);
   out << (*program)->Summary() << (*program)->Memory() << "\n";
-  for (const auto& [key, source] : {std::pair("train", train.get()), {"test", test.get()}}) {
-    const std::string doubt = source == nullptr ? "" : FirstDoubt(**program, *source);
-    if (!doubt.empty()) report.Warn(where, {absl::StrCat("data.", key, ": ", doubt)});
-  }
+  WarnOfValues(job, **program, *train, test.get(), where, report);
   if (!report.Take(where, CheckVariables((*program)->variables()))) return;
   const auto weights = OpenInitialWeights(files, job, (*program)->variables());
   if (report.Take(where, weights) && *weights != nullptr) {
