@@ -207,8 +207,8 @@ absl::StatusOr<BatchNeeds> MeasureBatch(const Job& job, std::span<const Variable
   for (uint32_t p = 0; p < ps; ++p) {
     const RoundsNeed rounds{job.guarantees.sync() ? job.guarantees.round_batches.value_or(1) : 0,
                             /*keeps_before=*/ps > 1};
-    const LoadNeed held = NeedOf(loads[p], optimizer, rounds);
-    needs.ps[p].variables = held.all;
+    const MemoryNeed held = NeedOf(loads[p], optimizer, rounds);
+    needs.ps[p].variables = held.variables;
     needs.ps[p].pushed = held.pushed;
     needs.ps[p].rounds = held.rounds;
     needs.ps[p].round_rows = held.round_rows;

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/human_bytes.h"
+#include "common/memory_need.h"
 #include "common/shared_memory.h"
 
 namespace paracord {
@@ -51,11 +52,9 @@ void MemoryBudget::Divide(uint64_t left) {
 
 absl::Status MemoryBudget::HoldVariables(uint64_t bytes, uint64_t push_bytes, uint64_t round_bytes,
                                          bool round_rows) {
-  // Below kUnlimited each: the values were allocated, or are sums of tensors that fit 64 bits.
   const uint64_t rounds = std::min(round_bytes, kUnlimited);
-  const uint64_t least = std::min(bytes, kUnlimited) + rounds + kProgramBytes;
-  const uint64_t left = limit_ - std::min(limit_, least);
-  if ((round_rows ? left - left / 4 : left) / 2 < push_bytes || least > limit_) {
+  const uint64_t needed = MemoryNeed{bytes, push_bytes, rounds, round_rows}.LeastLimit();
+  if (needed > limit_) {
     const auto whole = [&](uint64_t part) {
       return HumanBytes(std::min(part, kUnlimited) * parts_);
     };
@@ -63,8 +62,8 @@ absl::Status MemoryBudget::HoldVariables(uint64_t bytes, uint64_t push_bytes, ui
         absl::StrCat("variables and slots take ", HumanBytes(bytes), " and one push of them ",
                      HumanBytes(push_bytes),
                      rounds == 0 ? "" : absl::StrCat(", and rounds ", HumanBytes(rounds)),
-                     ", for which at least ", whole(least + 2 * push_bytes),
-                     " are needed, and --memory-limit is ", whole(limit_),
+                     ", for which at least ", whole(needed), " are needed, and --memory-limit is ",
+                     whole(limit_),
                      parts_ == 1 ? ": give this ps more memory, or the job more ps"
                                  : ", of which the worker needs as much as the ps in it: give this "
                                    "worker more memory, or, where the job's `strategy` has several "
@@ -76,7 +75,8 @@ absl::Status MemoryBudget::HoldVariables(uint64_t bytes, uint64_t push_bytes, ui
   variables_ = bytes;
   push_bytes_ = push_bytes;
   outgrown_ = false;
-  Divide(left);
+  const uint64_t held = std::min(bytes, kUnlimited) + rounds + kProgramBytes;
+  Divide(limit_ - std::min(limit_, held));
   return absl::OkStatus();
 }
 

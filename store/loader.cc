@@ -15,7 +15,6 @@
 #include "store/initializer.h"
 #include "store/partition_maker.h"
 #include "store/preparation.h"
-#include "store/round_sum.h"
 
 namespace paracord {
 namespace {
@@ -118,47 +117,37 @@ std::optional<RoundClip> ClipOfRounds(const Job& job, const LoadRequest& request
 
 }  // namespace
 
-LoadNeed NeedOf(const LoadRequest& request, const Optimizer& optimizer, const RoundsNeed& rounds) {
-  constexpr uint64_t kMax = MemoryBudget::kUnlimited;
-  const uint64_t copies =  // of the values of a partition
-      rounds.lanes == 0 ? 0 : RoundSum::BuffersMax(rounds.lanes) + (rounds.keeps_before ? 1 : 0);
-  LoadNeed need;
-  uint64_t all = 0;
-  uint64_t pushed = 0;
+MemoryNeed NeedOf(const LoadRequest& request, const Optimizer& optimizer,
+                  const RoundsNeed& rounds) {
+  std::vector<PartitionNeed> needs;
   for (const PartitionSpec& spec : request.partitions()) {
     const VariableSpec& variable = request.variables(static_cast<int>(spec.variable()));
-    const bool by_row =
-        IsGrowing(variable) || KeepsFixedRows(variable, OptimizerFor(variable, optimizer));
-    need.round_rows = need.round_rows || (copies > 0 && by_row && variable.trainable());
-    if (IsGrowing(variable)) {
-      all = std::min(all + EmptyTableBytes(variable), kMax);
-      continue;
-    }
     const Optimizer own = OptimizerFor(variable, optimizer);
-    if (KeepsFixedRows(variable, own)) {
+    PartitionNeed& need = needs.emplace_back();
+    const bool fixed = KeepsFixedRows(variable, own);
+    need.trains_rows = variable.trainable() && (IsGrowing(variable) || fixed);
+    if (IsGrowing(variable)) {
+      need.resident = EmptyTableBytes(variable);
+    } else if (fixed) {
       const uint64_t rows = spec.row_end() - spec.row_begin();
-      const uint64_t bytes =
-          FixedTable::BytesOf(own, rows, RowElements(variable), variable.trainable());
-      all = std::min(all + bytes, kMax);
-      continue;
+      need.resident = FixedTable::BytesOf(own, rows, RowElements(variable), variable.trainable());
+    } else {
+      const uint64_t bytes = PartitionElements(variable, spec) * sizeof(float);
+      need.resident = bytes;
+      if (variable.trainable()) {
+        need.resident += own.slots.size() * bytes;
+        need.pushed = bytes;
+      }
     }
-    const uint64_t bytes = PartitionElements(variable, spec) * sizeof(float);
-    all = std::min(all + bytes, kMax);
-    if (!variable.trainable()) continue;
-    pushed = std::min(pushed + bytes, kMax);
-    all = std::min(all + own.slots.size() * bytes, kMax);
-    need.rounds = std::min(need.rounds + copies * bytes, kMax);
   }
-  need.all = all;
-  need.pushed = pushed + pushed / 64 + (64 << 10);  // the encoding adds little to the elements
-  return need;
+  return NeedOfAll(needs, rounds);
 }
 
 namespace {
 
-absl::Status Hold(const LoadNeed& need, MemoryBudget& memory) {
+absl::Status Hold(const MemoryNeed& need, MemoryBudget& memory) {
   const absl::Status held =
-      memory.HoldVariables(need.all, need.pushed, need.rounds, need.round_rows);
+      memory.HoldVariables(need.variables, need.pushed, need.rounds, need.round_rows);
   return held.ok() ? held : absl::InvalidArgumentError(held.message());
 }
 

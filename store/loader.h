@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "common/files.h"
 #include "common/memory_budget.h"
+#include "common/memory_need.h"
 #include "storage/chain.h"
 #include "store/partition_set.h"
 
@@ -16,24 +17,10 @@ namespace paracord {
 
 class PreparedLoad;  // store/preparation.h
 
-// The bytes of partitions, and of a push of all of them.
-struct LoadNeed {
-  uint64_t all = 0;
-  uint64_t pushed = 0;
-  uint64_t rounds = 0;      // sums and values before, at worst; without rows of tables
-  bool round_rows = false;  // rows of tables are in sums
-};
-
-// How partitions form rounds, in a synchronous job.
-struct RoundsNeed {
-  uint32_t lanes = 0;  // lanes of a round; 0: no rounds
-  bool keeps_before = false;
-};
-
-// Estimates the memory of an order's partitions before any is allocated. Not included: the rows in
-// pushes to tables, which are few, and the future rows of growing tables.
-LoadNeed NeedOf(const LoadRequest& request, const Optimizer& optimizer,
-                const RoundsNeed& rounds = {});
+// Returns the memory that an order's partitions need, before any is allocated. `rounds`: of a
+// synchronous job.
+MemoryNeed NeedOf(const LoadRequest& request, const Optimizer& optimizer,
+                  const RoundsNeed& rounds = {});
 
 // What a ps holds when a Load arrives.
 struct HeldBefore {

@@ -157,9 +157,9 @@ absl::StatusOr<std::shared_ptr<PreparedLoad>> PreparedLoad::Make(
   made->content_.run_id = made->order_.fence().run_id();
   made->content_.plan = made->order_.plan();
   ASSIGN_OR_RETURN(made->content_.optimizer, ParseOptimizer(job.optimizer));
-  const LoadNeed need = NeedOf(made->order_, made->content_.optimizer);
-  RETURN_IF_ERROR(made->budget_->CheckBeside(need.all, need.pushed));
-  made->reserved_.Count(need.all);
+  const MemoryNeed need = NeedOf(made->order_, made->content_.optimizer);
+  RETURN_IF_ERROR(made->budget_->CheckBeside(need.variables, need.pushed));
+  made->reserved_.Count(need.variables);
   made->maker_.emplace(made->content_, /*keeps_before=*/false, job.seed, std::move(pinned));
   made->partitions_.emplace(made->order_, made->content_, *made->maker_, made->reserved_);
   return made;

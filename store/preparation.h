@@ -72,8 +72,8 @@ class PreparedLoad {
   const LoadRequest& order() const { return order_; }
   // Whether another one is of the same run, job and partitions.
   bool IsLike(const PreparedLoad& other) const;
-  // Whether a checkpoint was read of partitions some of which are among those of an order of the
-  // same run and job.
+  // Whether a Load of `order` can use this preparation: a checkpoint has been read, the run and the
+  // job are those of the order, and the order has a partition that was read.
   bool IsFor(const LoadRequest& order) const;
   Preparation& partitions() { return *partitions_; }
 

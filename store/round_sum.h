@@ -14,6 +14,7 @@
 #include <span>
 #include <vector>
 
+#include "common/memory_need.h"
 #include "exchange/lane_sum.h"
 #include "store/gradient.h"
 #include "store/partition.h"
@@ -93,7 +94,7 @@ class RoundSum {
   void ReleaseSpare();
   uint64_t bytes() const;  // in all buffers
   size_t buffers() const { return buffers_; }
-  static uint32_t BuffersMax(uint32_t lanes) { return (lanes + 1) / 2; }
+  static uint32_t BuffersMax(uint32_t lanes) { return RoundSumsMax(lanes); }
 
  private:
   struct Node {

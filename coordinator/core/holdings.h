@@ -5,8 +5,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "common/memory_need.h"
 #include "coordinator/core/held.h"
 #include "coordinator/core/job_view.h"
+#include "coordinator/core/layout.h"
 
 namespace paracord {
 
@@ -20,11 +22,21 @@ std::vector<uint32_t> HoldersOf(const std::vector<PartitionSpec>& placed);
 // none of another ps.
 std::vector<std::vector<HeldPartition>> HeldByPs(const JobView& job);
 
-// Returns how many bytes of memory a byte of values takes with the optimizer's state; at least 1.
+// Returns how many bytes of memory a byte of values takes with the optimizer's state, where the
+// values are not those of a growing table; at least 1.
 double ResidentPerByte(const JobView& job, const std::vector<uint64_t>& bytes);
+// Returns the bytes of each partition with the optimizer's state: `bytes` (BytesNow) of a growing
+// table, which counts all memory of its rows, and else by ResidentPerByte.
+std::vector<uint64_t> ResidentBytes(const JobView& job, const std::vector<uint64_t>& bytes);
+
+// Returns what each of `to.ps` needs that serves its partitions of a layout, by the sum with which
+// a ps refuses a Load, but for pushes to a fixed table whose own optimizer changes all rows.
+std::vector<MemoryNeed> NeedsOf(const JobView& job, const Layout& to);
 
 inline constexpr uint64_t kUnlimitedBytes = uint64_t{1} << 62;
 // Returns the bytes that the ps has for variables; kUnlimitedBytes without a limit.
 uint64_t VariablesMax(const Ps& ps);
+// Returns the --memory-limit of the ps; kUnlimitedBytes without one.
+uint64_t MemoryLimitOf(const Ps& ps);
 
 }  // namespace paracord
