@@ -22,7 +22,8 @@ namespace paracord {
 
 struct JobView;
 
-// From the loss of a ps until other ps get its copies: it may come back in no time.
+// Partitions with one holder get a second one so long after a ps was lost, which may come back in
+// no time, or has come back, because others may follow it and share the copies.
 inline constexpr int64_t kHealMs = 5000;
 
 class Copies {
@@ -40,8 +41,8 @@ class Copies {
   // How often seconds have taken over, in the life of this coordinator.
   uint64_t promotions() const { return promotions_; }
 
-  // In synchronous training: partitions get no second holders before this time, since a ps was lost
-  // or since that failed.
+  // Partitions get no second holders before this time, since a ps was lost or came back, or since
+  // the newest try failed.
   void HealAfter(int64_t ms) { heal_at_ms_ = ms; }
   bool MayHeal(int64_t now_ms) const { return now_ms >= heal_at_ms_; }
 

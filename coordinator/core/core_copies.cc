@@ -21,7 +21,7 @@ void CoordinatorCore::DriveCopies(bool tick) {
   }
   if (ps_.AnyIs(PsState::kAway) || ps_.AnyIs(PsState::kSeen)) PromoteSeconds(/*unprepared=*/false);
   if (!tick || !MayPlaceCopies()) return;
-  PlaceCopies();
+  if (copies_.MayHeal(now_ms_)) PlaceCopies();
   PrepareCopies();
 }
 
@@ -41,6 +41,7 @@ void CoordinatorCore::DriveGuests() {
       continue;
     }
     PROBE("coordinator.copies.guest");
+    if (phases_.formed()) copies_.HealAfter(now_ms_ + kHealMs);
     const Manifest* const usable = checkpoints_.Usable();
     ps_.Load(index, PrepareOrder(usable == nullptr ? "" : usable->name.ToString()));
   }
@@ -76,7 +77,9 @@ bool CoordinatorCore::PromoteSeconds(bool unprepared) {
   const std::optional<Layout>& layout = record_.layout();
   if (!layout.has_value() || layout->ps.size() != ps_.size()) return false;
   if (checkpoints_.Usable() == nullptr) return false;
-  std::optional<Layout> next = Promoted(*layout, Standings(), unprepared);
+  // What seconds had prepared for themselves gave way to what the move has them prepare.
+  const bool moves = move_.under_way() && !move_.Is(Move::Phase::kSettling);
+  std::optional<Layout> next = Promoted(*layout, Standings(), unprepared || moves);
   if (!next.has_value()) return false;
   if (generation_.claiming()) return true;  // when the claim has ended
   std::vector<std::string> lost;
@@ -88,9 +91,7 @@ bool CoordinatorCore::PromoteSeconds(bool unprepared) {
     partitions += static_cast<uint64_t>(had);
   }
   const std::string who = absl::StrJoin(lost, ", ");
-  if (move_.under_way() && !move_.Is(Move::Phase::kSettling)) {
-    GiveUpMove(absl::StrCat(who, " is lost"));
-  }
+  if (moves) GiveUpMove(absl::StrCat(who, " is lost"));
   effects_.Warn(
       absl::StrCat(who, " is lost: ", partitions, " partitions go on with their second holders"));
   WriteSeconds(*std::move(next), /*promotes=*/true);
@@ -147,14 +148,13 @@ std::optional<Layout> CoordinatorCore::WithSeconds(
     all = layout.seconds[p] != kNobody && available(ps_.all()[layout.seconds[p]]);
   }
   if (all) return std::nullopt;
-  const std::vector<uint64_t> bytes = BytesNow(View());
-  const double factor = ResidentPerByte(View(), bytes);
+  const std::vector<uint64_t> bytes = ResidentBytes(View(), BytesNow(View()));
   std::vector<uint64_t> first(ps_.size());
   for (size_t p = 0; p < bytes.size(); ++p) first[layout.holders[p]] += bytes[p];
   std::vector<CopyPlace> places;
   for (uint32_t i = 0; i < ps_.size(); ++i) {
     const Ps& ps = ps_.all()[i];
-    const auto most = static_cast<uint64_t>(static_cast<double>(VariablesMax(ps)) / factor);
+    const uint64_t most = VariablesMax(ps);
     places.push_back({ps.address, available(ps), most - std::min(most, first[i])});
   }
   layout.seconds =

@@ -1,7 +1,8 @@
-// A layout says which ps hold a running job, and which of them has each partition. A job that has
-// always been where its coordinator was told to has none: its partitions are placed by a rule
-// (placement.h). After `paracord scale` moves a job, job.state stores the layout, and the next
-// coordinator finds the partitions there. Plain data and pure functions.
+// A layout says which ps hold a running job, and which one or two of them have each partition.
+// job.state stores the layout once `paracord scale` has moved the job, or the job has copies, and
+// the next coordinator finds the partitions there. Without a stored layout a rule (placement.h)
+// places the partitions on the ps that the coordinator was started with. Plain data and pure
+// functions.
 #pragma once
 
 #include <algorithm>
@@ -43,9 +44,9 @@ struct Layout {
 
 // How a ps stands when others that hold partitions are lost.
 struct Standing {
-  bool lost = false;      // it is away, or has come back without its partitions
-  bool takes = false;     // it is there, with what the layout gives it and nothing else
-  bool prepared = false;  // some checkpoint of the partitions whose second it is
+  bool lost = false;   // the ps is away, or has come back without its partitions
+  bool takes = false;  // the ps is there, and serves all that the layout gives it or nothing at all
+  bool prepared = false;  // the ps has prepared a checkpoint of the partitions whose second it is
 };
 
 // Returns the layout in which partitions of ps that are lost are held by their second ps, which are

@@ -41,11 +41,15 @@ std::string MissingTasks(const JobView& job) {
 
 std::string WaitReason(const JobView& job) {
   const std::string& unwritten = job.record.writer().problem();
-  if (!unwritten.empty() && (job.evaluations.unsaved() || !job.record.fixed())) {
+  const bool layout = job.copies.writing() || job.move.Is(Move::Phase::kWriting);
+  if (!unwritten.empty() && (job.evaluations.unsaved() || !job.record.fixed() || layout)) {
     return "job.state cannot be written: " + unwritten;
   }
   if (job.move.keeps_workers_out()) {
-    return absl::StrCat("the job moves to ", job.move.plan().to.ps.size(), " ps");
+    const std::string other_dirs = job.ps.OtherDirs();
+    return absl::StrCat("the job moves to ", job.move.plan().to.ps.size(), " ps",
+                        other_dirs.empty() ? "" : ": ", other_dirs,
+                        job.ps.AnyIs(PsState::kAway) ? ": " + MissingTasks(job) : "");
   }
   if (!job.ps.AllAre(PsState::kReady)) {
     const std::string other_dirs = job.ps.OtherDirs();
@@ -100,6 +104,8 @@ std::string Waiting(const JobView& job, int64_t now_ms) {
   const bool all_ready = job.ps.AllAre(PsState::kReady);
   if (job.phases.training() && all_ready && !job.sessions.empty()) return Stalls(job, now_ms);
   if (!job.generation.problem().empty()) return job.generation.problem();
+  const bool unwritten = !job.record.writer().problem().empty() && job.copies.writing();
+  if (unwritten || job.move.keeps_workers_out()) return WaitReason(job);
   const bool missing = (!job.record.fixed() && job.record.writer().problem().empty()) ||
                        (job.sessions.empty() && (job.ps.AnyIs(PsState::kAway) || all_ready));
   return missing ? MissingTasks(job) : WaitReason(job);

@@ -139,6 +139,8 @@ TEST_CASE("the layout is durable before anybody loads by it") {
     Lose(harness);
     harness.Run(3000);
     CHECK(harness.loads.size() == loads);
+    CHECK(JsonOf(harness.Told().StatusJson()).at("waiting") ==
+          "job.state cannot be written: /job: no space left");
     harness.state_status = absl::OkStatus();
     harness.Run(3000);
     CHECK(harness.loads.size() == loads + 1);
@@ -193,6 +195,8 @@ TEST_CASE("a ps that was lost drops what it has when it is back, and is a second
   // That ends no session and no generation.
   CHECK(harness.core->generation() == generation);
   CHECK_FALSE(harness.Work(session).has_rejoin());
+  // Another that follows it would share the copies of what it was the first holder of.
+  CHECK(std::ranges::count(LayoutOf(harness).seconds, kNobody) == 2);
   harness.Run(6000);
   CHECK(CopiesOf(harness).at("with_both") == 4);
   CHECK(LayoutOf(harness).seconds == std::vector<uint32_t>{1, 1, 1, 1});
@@ -313,6 +317,37 @@ TEST_CASE("a job with copies moves to two ps at least, and to none that is away"
   CHECK(JsonOf(harness.Told().StatusJson()).at("move").at("phase") == "done");
   CHECK(harness.ps[0].partitions_size() == 2);
   CHECK(harness.ps[1].partitions_size() == 2);
+  CheckThatItEnds(harness);
+}
+
+TEST_CASE("a ps that is lost while a move prepares is not waited for, and the move is given up") {
+  CoreHarness harness(WithCopies);
+  harness.growing = true;
+  TrainToACheckpoint(harness);
+  Lose(harness);
+  harness.Run(500);
+  harness.dead.clear();
+  harness.Run(9000);
+  REQUIRE(CopiesOf(harness).at("with_both") == 4);
+  // ps:1 is to prepare what it will be the first holder of, in place of all that it is second of.
+  harness.silent_prepare = true;
+  ScaleRequest request;
+  request.set_ps(2);
+  harness.Feed(ScaleEvent{++harness.call, request});
+  REQUIRE(harness.scaled.ok());
+  harness.Run(500);
+  const auto move = [&] { return JsonOf(harness.Told().StatusJson()).at("move"); };
+  REQUIRE(move().at("phase") == "preparing");
+  REQUIRE(harness.prepares.back().second.partitions_size() == 2);
+  harness.dead = {0};
+  harness.Feed(PsAnswerEvent{0, harness.hold_tags[0], absl::UnavailableError("lost")});
+  harness.Run(1000);
+  CHECK(move().at("phase") == "given up");
+  CHECK(move().at("problem") == "ps:0 is lost");
+  CHECK(LayoutOf(harness).holders == std::vector<uint32_t>{1, 1, 1, 1});
+  CHECK(harness.loads.back().partitions_size() == 4);
+  CHECK(harness.loads.back().checkpoint() == Newest(harness));
+  harness.silent_prepare = false;
   CheckThatItEnds(harness);
 }
 

@@ -109,7 +109,11 @@ class CoreHarness : public FakePs, public FakeDir {
     facts.add_metric_names("loss");
     VariableSpec& variable = *facts.add_variables();
     variable.set_name("dense/bias");
-    variable.add_shape(200000);
+    if (growing) {
+      variable.mutable_table()->set_kind(TableSpec::GROWING);
+      variable.add_shape(4);
+    }
+    variable.add_shape(facts_elements);
     variable.set_dtype(FLOAT32);
     variable.set_trainable(true);
     return facts;
@@ -160,7 +164,9 @@ class CoreHarness : public FakePs, public FakeDir {
   int64_t summary_ms = 0;
   std::string log;
   std::optional<Exit> exit;
-  uint64_t job = 0;  // fingerprint of the job
+  uint64_t job = 0;                  // fingerprint of the job
+  uint64_t facts_elements = 200000;  // of the only variable
+  bool growing = false;              // that one is a growing table of 4 shards
   std::unique_ptr<CoordinatorCore> core;
 };
 
