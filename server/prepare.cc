@@ -91,7 +91,8 @@ void ParameterServer::Impl::EndPrepare(const std::shared_ptr<PreparedLoad>& load
   }
 }
 
-// For the executor's next work alone.
+// Hands the prepared partitions over to the Load that is about to run on the executor. Later orders
+// to prepare begin anew.
 std::shared_ptr<PreparedLoad> ParameterServer::Impl::TakePrepared() {
   MutexLock lock(mu_);
   orders_.preparing().prepared.clear();

@@ -331,6 +331,7 @@ void CoordinatorCore::Leave(ExitCode code, const std::string& reason, bool alone
   sessions_.TellAll(end_.exit());
   for (uint32_t i = 0; i < ps_.size(); ++i)
     ps_.Finish(i, code, end_.exit().reason);  // the others are told in the steps after this one
+  ps_.FinishInvited(code, end_.exit().reason);
 }
 
 void CoordinatorCore::Handle(const DrainEvent& event) {

@@ -14,6 +14,7 @@
 // ledgers of all partitions, in this generation, before the epoch closes.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -110,6 +111,18 @@ class CoordinatorCore {
   absl::Status CheckCopiesMove(const ScaleRequest& request) const;
   absl::StatusOr<Move::Plan> PlanMove(const ScaleRequest& request) const;
   std::optional<std::string> NoRoom(const Move::Plan& plan) const;
+  bool MayMoveBack(const ScaleRequest& request) const;
+  void MoveBack(Move::Plan plan);
+  bool MayCancelMove() const;
+  void CancelMove(const ScaleEvent& event);
+  // An invited ps that is not in: why, whether it is away, and whether waiting for it is in vain.
+  struct NotIn {
+    std::string why;
+    bool lost = false;
+    bool for_ever = false;
+  };
+  std::optional<NotIn> DriveInvited();
+  std::optional<std::string> Absent() const;
   void DriveMove();
   bool PrepareMove();
   // An order to prepare partitions of the checkpoint, without the fence and the partitions.
@@ -120,7 +133,8 @@ class CoordinatorCore {
   void ClaimForMove();
   // This generation is one without workers, which is to write the closing checkpoint.
   bool Closed() const {
-    return move_.closed() && !generation_.claiming() && generation_.wanted().empty();
+    return move_.closed() && !generation_.claiming() && generation_.wanted().empty() &&
+           std::ranges::all_of(ps_.invited(), [this](const Ps& ps) { return ps_.IsIn(ps); });
   }
   bool TakeClosingCheckpoint(const CheckpointRound& round);
   void LayoutWritten(const absl::Status& status);

@@ -1,5 +1,6 @@
 // A running job moves to more or fewer ps (move.h).
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -20,6 +21,9 @@ namespace {
 using nlohmann::json;
 
 constexpr int64_t kHealAgainMs = 30'000;  // after partitions did not get second holders
+constexpr int64_t kOtherDirMs = 5'000;    // shared storage may take a moment to show a new file
+// A ps may fail to prepare for this share of timeouts.start_s.
+constexpr int64_t kPatienceShare = 4;
 
 // Returns the bytes that each ps serves in a layout. `hot`: second holders serve, too.
 std::vector<uint64_t> HeldThen(size_t ps_count, const std::vector<uint64_t>& bytes,
@@ -48,7 +52,7 @@ void KeepSeconds(const JobView& job, const std::vector<uint64_t>& bytes, Layout&
 }
 
 std::string PlanJson(const JobView& job, const Move::Plan& plan) {
-  const std::vector<uint64_t> bytes = BytesNow(job);
+  const std::vector<uint64_t> bytes = ResidentBytes(job, BytesNow(job));
   const size_t count = std::max<size_t>(job.ps.size(), plan.to.ps.size());
   std::vector<uint64_t> before(count);
   for (const PartitionSpec& partition : job.ps.layout()) {
@@ -108,9 +112,13 @@ absl::StatusOr<Move::Plan> CoordinatorCore::PlanMove(const ScaleRequest& request
   if (!record_.fixed() || !phases_.formed()) {
     return absl::FailedPreconditionError("the job has not begun to train yet");
   }
-  if (move_.under_way()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(move_.Name(), " is under way: ask again when it has ended"));
+  if (move_.under_way() && !MayMoveBack(request)) {
+    std::string again = ": ask again when it has ended";
+    if (MayCancelMove()) absl::StrAppend(&again, ", or cancel it with --ps ", ps_.size());
+    if (move_.Is(Move::Phase::kSettling) && ps_.AnyIs(PsState::kAway)) {
+      again = absl::StrCat(", and ", MissingTasks(View()), again, ", or for the ps that are there");
+    }
+    return absl::FailedPreconditionError(absl::StrCat(move_.Name(), " is under way", again));
   }
   if (const absl::Status status = CheckCopiesMove(request); !status.ok()) return status;
   const std::vector<uint64_t> bytes = BytesNow(View());
@@ -126,13 +134,14 @@ absl::StatusOr<Move::Plan> CoordinatorCore::PlanMove(const ScaleRequest& request
   ASSIGN_OR_RETURN(plan.to.ps, AddressesFor(request.ps(), now, told, options_.ps_addresses));
   plan.to.version = record_.layout().has_value() ? record_.layout()->version + 1 : 1;
   plan.to.given = options_.ps_addresses;
+  const std::vector<uint64_t> resident = ResidentBytes(View(), bytes);
   const std::vector<uint32_t> before = HoldersOf(ps_.layout());
   plan.to.holders = Rebalance(request.ps(), bytes, before);
   KeepSeconds(View(), bytes, plan.to);
   for (size_t i = 0; i < bytes.size(); ++i) {
     if (before[i] == plan.to.holders[i]) continue;
     ++plan.partitions;
-    plan.bytes += bytes[i];
+    plan.bytes += resident[i];
   }
   if (const std::optional<std::string> problem = NoRoom(plan)) {
     return absl::FailedPreconditionError(*problem);
@@ -140,28 +149,56 @@ absl::StatusOr<Move::Plan> CoordinatorCore::PlanMove(const ScaleRequest& request
   return plan;
 }
 
-// Names a ps whose memory limit is too small for its partitions after the move; skips ps not yet
-// described. The optimizer's state is taken to grow with the values.
+// Names a ps whose --memory-limit is too small for its partitions after the move; skips ps not yet
+// described.
 std::optional<std::string> CoordinatorCore::NoRoom(const Move::Plan& plan) const {
-  const std::vector<uint64_t> bytes = BytesNow(View());
-  const double factor = ResidentPerByte(View(), bytes);
-  const std::vector<uint64_t> after =
-      HeldThen(plan.to.ps.size(), bytes, plan.to, options_.HasHotCopies());
-  for (size_t i = 0; i < after.size(); ++i) {
+  const std::vector<MemoryNeed> needs = NeedsOf(View(), plan.to);
+  for (uint32_t i = 0; i < needs.size(); ++i) {
     const bool ours = i < ps_.size();
     if (!ours && i - ps_.size() >= ps_.invited().size()) continue;  // nobody has looked at it yet
-    const Ps& ps = ours ? ps_.all()[i] : ps_.invited()[i - ps_.size()];
-    const auto needed = static_cast<uint64_t>(factor * static_cast<double>(after[i]));
-    const uint64_t most = VariablesMax(ps);
-    if (needed <= most) continue;
-    return absl::StrCat("ps:", i, " at ", plan.to.ps[i], " would hold ", HumanBytes(needed),
-                        " of variables, and has room for ", HumanBytes(most),
-                        ": give it a larger --memory-limit, or take more ps");
+    const uint64_t needed = needs[i].LeastLimit();
+    const uint64_t limit = MemoryLimitOf(ps_.At(i));
+    if (needed <= limit || !plan.to.Holds(i)) continue;
+    return absl::StrCat("ps:", i, " at ", plan.to.ps[i], " would hold ",
+                        HumanBytes(needs[i].variables), " of variables and slots, and needs a ",
+                        "--memory-limit of at least ", HumanBytes(needed), "; it has ",
+                        HumanBytes(limit), ": give it more memory, or take more ps");
   }
   return std::nullopt;
 }
 
+// Whether the layout that is durable, and has not been loaded because ps are away, may be followed
+// at once by one without them: nothing was trained since the closing checkpoint.
+bool CoordinatorCore::MayMoveBack(const ScaleRequest& request) const {
+  if (!move_.Is(Move::Phase::kSettling) || !ps_.AnyIs(PsState::kAway)) return false;
+  if (request.ps() > ps_.size()) return false;
+  return std::ranges::none_of(std::span(ps_.all()).first(request.ps()),
+                              [](const Ps& ps) { return ps.state == PsState::kAway; });
+}
+
+// Whether the move has not come to its layout yet, and was asked for.
+bool CoordinatorCore::MayCancelMove() const {
+  return move_.under_way() && !move_.heals() && !move_.Is(Move::Phase::kWriting) &&
+         !move_.Is(Move::Phase::kSettling);
+}
+
+// Answers somebody who asks for the number of ps that the job has, while it is to move to others.
+void CoordinatorCore::CancelMove(const ScaleEvent& event) {
+  nlohmann::json plan = JsonOf(PlanJson(View(), Move::Plan{.to = LayoutNow()}));
+  plan["cancels"] = move_.Name();
+  ScaleReply reply;
+  reply.set_json(TextOf(plan));
+  effects_.Emit(AnswerScale{event.call, std::move(reply)});
+  if (event.request.dry_run()) return;
+  PROBE("coordinator.move.cancelled");
+  const bool held = move_.holds_training();
+  GiveUpMove(absl::StrCat("cancelled by `paracord scale --ps ", ps_.size(), "`"));
+  if (rounds_.Collecting()) FailRound("it was to end the move");
+  if (held && !generation_.claiming()) ReadLedgers();
+}
+
 void CoordinatorCore::Handle(const ScaleEvent& event) {
+  if (MayCancelMove() && event.request.ps() == ps_.size()) return CancelMove(event);
   absl::StatusOr<Move::Plan> plan = PlanMove(event.request);
   if (!plan.ok()) return effects_.Emit(AnswerScale{event.call, plan.status()});
   ScaleReply reply;
@@ -171,11 +208,46 @@ void CoordinatorCore::Handle(const ScaleEvent& event) {
   if (event.request.dry_run() || (count == ps_.size() && plan->partitions == 0)) return;
   effects_.Info(absl::StrCat("the job is to move from ", ps_.size(), " to ", count, " ps: ",
                              plan->partitions, " partitions of ", HumanBytes(plan->bytes)));
+  if (move_.Is(Move::Phase::kSettling)) return MoveBack(*std::move(plan));
   std::vector<std::string> fresh = plan->to.ps;
   fresh.erase(fresh.begin(),
               fresh.begin() + static_cast<int64_t>(std::min<size_t>(ps_.size(), count)));
   ps_.Invite(fresh);
   move_.Begin(*std::move(plan), now_ms_);
+}
+
+// Writes another layout, whose partitions are loaded from the closing checkpoint of the move
+// before.
+void CoordinatorCore::MoveBack(Move::Plan plan) {
+  PROBE("coordinator.move.back");
+  Layout to = plan.to;
+  move_.BeginClosed(std::move(plan), record_.layout(), now_ms_);
+  record_.SetLayout(std::move(to));
+  SaveJobState();
+}
+
+// Has the ps that come in show that they have our DIR. Nullopt: all that are invited are in. Else
+// the reason why one is not in, with whether it never will be.
+std::optional<CoordinatorCore::NotIn> CoordinatorCore::DriveInvited() {
+  if (!generation_.claiming()) {
+    const Manifest* const usable = checkpoints_.Usable();
+    for (const uint32_t index : ps_.InvitedToLoad(now_ms_)) {
+      ps_.Load(index, PrepareOrder(usable == nullptr ? "" : usable->name.ToString()));
+    }
+  }
+  std::optional<NotIn> not_in;
+  for (uint32_t i = 0; i < ps_.invited().size(); ++i) {
+    const Ps& ps = ps_.invited()[i];
+    if (ps_.IsIn(ps)) continue;
+    const bool other_dir =
+        ps.unread_since_ms.has_value() && now_ms_ - *ps.unread_since_ms >= kOtherDirMs;
+    NotIn one{absl::StrCat("ps:", ps_.size() + i, " at ", ps.address, ": ",
+                           ps.problem.empty() ? "no answer yet" : ps.problem),
+              ps.state == PsState::kAway, other_dir || !ps.no_room.empty()};
+    if (!not_in.has_value() || one.for_ever) not_in = std::move(one);
+    if (not_in->for_ever) return not_in;
+  }
+  return not_in;
 }
 
 // Brings the move on as far as training need not stop, and stops training when all that can be done
@@ -185,15 +257,21 @@ void CoordinatorCore::DriveMove() {
   if (before && end_.planned() && !move_.Is(Move::Phase::kWriting)) {
     return GiveUpMove("the job is ending");
   }
-  if (!move_.Is(Move::Phase::kLooking) && !move_.Is(Move::Phase::kPreparing)) return;
+  if (!before || move_.Is(Move::Phase::kWriting)) return;
+  const std::optional<NotIn> not_in = DriveInvited();
+  if (move_.holds_training()) {
+    if (!not_in.has_value() || !not_in->lost) return;
+    return rounds_.Collecting() ? FailRound(not_in->why) : MoveAgain(not_in->why);
+  }
   std::optional<std::string> problem = NoRoom(move_.plan());
-  for (uint32_t i = 0; i < ps_.invited().size() && !problem.has_value(); ++i) {
-    const Ps& ps = ps_.invited()[i];
-    if (ps.state == PsState::kAdopted) continue;
-    if (now_ms_ - move_.since_ms() <= job_.timeouts.start_s * 1000) return;
-    problem = absl::StrCat("ps:", ps_.size() + i, " at ", ps.address, " cannot come in within ",
-                           "timeouts.start_s = ", job_.timeouts.start_s,
-                           " s: ", ps.problem.empty() ? "no answer yet" : ps.problem);
+  if (!problem.has_value() && not_in.has_value()) {
+    const int64_t start_s = job_.timeouts.start_s;
+    const bool late = now_ms_ - move_.since_ms() > start_s * 1000;
+    if (!late && !not_in->for_ever) return;
+    problem = not_in->why;
+    if (!not_in->for_ever) {
+      absl::StrAppend(&*problem, "; it did not come in within timeouts.start_s = ", start_s, " s");
+    }
   }
   if (problem.has_value()) return GiveUpMove(*problem);
   const bool trains = phases_.training() || phases_.now() == Phase::kEvaluating;
@@ -206,6 +284,10 @@ void CoordinatorCore::DriveMove() {
       continue;
     }
     if (!ps.no_room.empty()) return GiveUpMove(absl::StrCat("ps:", i, ": ", ps.no_room));
+    const int64_t patience_ms = job_.timeouts.start_s * 1000 / kPatienceShare;
+    if (ps.unread_since_ms.has_value() && now_ms_ - *ps.unread_since_ms >= patience_ms) {
+      return GiveUpMove(absl::StrCat("ps:", i, " cannot prepare its partitions: ", ps.problem));
+    }
   }
   if (job_.guarantees.sync() || !HasTables() || PrepareMove()) StopForMove();
 }
@@ -280,6 +362,17 @@ void CoordinatorCore::ClaimForMove() {
   ClaimNextGeneration(why);
 }
 
+// Names a ps that is to hold partitions after the move and is not there; nullopt: all are there.
+std::optional<std::string> CoordinatorCore::Absent() const {
+  for (uint32_t i = 0; i < move_.plan().to.ps.size(); ++i) {
+    const Ps& ps = ps_.At(i);
+    const bool there = i < ps_.size() ? ps.state == PsState::kReady : ps_.IsIn(ps);
+    if (there || !move_.plan().to.Holds(i)) continue;
+    return absl::StrCat("ps:", i, " at ", ps.address, " is lost: ", ps.problem);
+  }
+  return std::nullopt;
+}
+
 // Whether this checkpoint, which was just committed, is the closing one. The layout is to be
 // written then.
 bool CoordinatorCore::TakeClosingCheckpoint(const CheckpointRound& round) {
@@ -288,6 +381,11 @@ bool CoordinatorCore::TakeClosingCheckpoint(const CheckpointRound& round) {
   if (end_.planned() || ps_.AnyDrains()) return false;
   const bool settled = !generation_.claiming() && generation_.wanted().empty();
   if (!settled || round.manifest->name.generation != generation_.claimed()) return false;
+  if (const std::optional<std::string> absent = Absent(); absent.has_value()) {
+    PROBE("coordinator.move.absent");
+    MoveAgain(*absent);
+    return false;
+  }
   move_.Write(record_.layout());
   record_.SetLayout(move_.plan().to);
   return true;

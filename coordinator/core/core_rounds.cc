@@ -211,15 +211,18 @@ void CoordinatorCore::Handle(const RoundGivenUpEvent& event) {
 }
 
 void CoordinatorCore::FailRound(const std::string& why) {
-  if (!MakeRoom(why) && rounds_.running() && rounds_.round().chain.empty() &&
+  bool helped = MakeRoom(why);
+  if (!helped && rounds_.running() && rounds_.round().chain.empty() &&
       checkpoints_.ContinueInstead(why, job_.checkpoint.full_every)) {
+    helped = true;
     effects_.Warn(
         absl::StrCat("the disk has no room for a full checkpoint: the next ones continue ",
                      checkpoints_.Continued(job_.checkpoint.full_every).front()));
   }
   ps_.ForgetSnapshots();
   if (rounds_.Fail(why, now_ms_)) ReadLedgers();
-  if (move_.holds_training()) MoveAgain(why);
+  const bool prepares = move_.Is(Move::Phase::kPreparing) && !generation_.claiming() && !helped;
+  if (move_.holds_training() || prepares) MoveAgain(why);
 }
 
 // Returns whether something is removed.

@@ -54,6 +54,12 @@ void Move::Begin(Plan plan, int64_t now_ms) {
   asked_ms_ = since_ms_ = now_ms;
 }
 
+void Move::BeginClosed(Plan plan, std::optional<Layout> before, int64_t now_ms) {
+  Begin(std::move(plan), now_ms);
+  Close(now_ms);
+  Write(std::move(before));
+}
+
 void Move::Prepare(const std::string& checkpoint, int64_t now_ms) {
   phase_ = Phase::kPreparing;
   preparing_ = checkpoint;

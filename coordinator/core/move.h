@@ -56,7 +56,7 @@ class Move {
   bool holds_training() const {
     return phase_ == Phase::kStopping || phase_ == Phase::kClosing || phase_ == Phase::kWriting;
   }
-  // Nobody may train, since this generation has none that does.
+  // The present generation has no workers: its only task is the closing checkpoint and the layout.
   bool closed() const { return closed_ && holds_training(); }
 
   // No worker gets a session: training has stopped, or the ps have not loaded by the layout yet.
@@ -82,6 +82,9 @@ class Move {
     before_ = std::move(before);
   }
   const std::optional<Layout>& before() const { return before_; }
+  // The layout of a new move is to be written at once, in place of `before`: training stands still
+  // since the closing checkpoint of the move before.
+  void BeginClosed(Plan plan, std::optional<Layout> before, int64_t now_ms);
   void Settle() { phase_ = Phase::kSettling; }
   void Done(int64_t now_ms);
   // The closing checkpoint failed, or a ps was lost. True if the move begins again; false: that was

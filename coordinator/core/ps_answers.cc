@@ -127,7 +127,8 @@ PsNews PsTracker::OnDescribed(uint32_t index, const absl::StatusOr<PsReply>& rep
   return TakeDescription(index, description, now_ms);
 }
 
-std::string PsTracker::WhyNotInvited(const PsDescription& description, uint32_t index) const {
+// Says why this process will not come in, however long one waits; empty: it may.
+std::string PsTracker::WhyNeverInvited(const PsDescription& description, uint32_t index) const {
   if (description.protocol() != kProtocol) {
     return absl::StrCat("it speaks protocol ", description.protocol(), ", this coordinator ",
                         kProtocol);
@@ -135,7 +136,15 @@ std::string PsTracker::WhyNotInvited(const PsDescription& description, uint32_t 
   if (description.has_ps() && description.ps() != index) {
     return absl::StrCat("it is ps:", description.ps(), ", not ps:", index);
   }
-  if (description.partitions_size() > 0 || !description.run_id().empty()) {
+  if (description.run_id().empty() || description.run_id() == run_id_) return "";
+  return absl::StrCat("it holds run ", description.run_id(), ", not this job's ", run_id_,
+                      ": use another ps, or restart it");
+}
+
+// Says why an invited ps may not come in yet; empty: it may.
+std::string PsTracker::WhyNotInvited(const PsDescription& description, uint32_t index) const {
+  if (std::string never = WhyNeverInvited(description, index); !never.empty()) return never;
+  if (description.partitions_size() > 0) {
     return absl::StrCat("it holds partitions of run ", description.run_id(),
                         " already: restart it");
   }
@@ -163,17 +172,26 @@ void PsTracker::OnInvited(const PsAnswerEvent& event, int64_t now_ms) {
   }
   const PsDescription& description = std::get<PsDescription>(*event.reply);
   const bool same_life = description.boot_id() == ps.description.boot_id();
+  const bool was_in = IsIn(ps);
   ps.description = description;
   ps.problem = WhyNotInvited(description, event.ps);
+  ps.no_room = WhyNeverInvited(description, event.ps);
   if (!ps.problem.empty()) {
     ps.state = PsState::kAway;
     ps.dial = true;
   } else if (description.generation() == generation_.claimed() && !generation_.claiming() &&
              description.coordinator_boot_id() == options_.boot_id) {
+    if (ps.state == PsState::kSeen) ps.retry_at_ms = now_ms;
     ps.state = PsState::kAdopted;
   } else if (ps.state == PsState::kAway || !same_life) {
     ps.state = PsState::kSeen;
     ps.retry_at_ms = now_ms;
+  }
+  if (!description.other_dir().empty()) {
+    ps.problem = OtherDirText(description);
+    if (!ps.unread_since_ms.has_value()) ps.unread_since_ms = now_ms;
+  } else if (!same_life || (IsIn(ps) && !was_in)) {
+    ps.unread_since_ms.reset();
   }
 }
 
@@ -184,9 +202,14 @@ void PsTracker::OnPrepared(const PsAnswerEvent& event, int64_t now_ms) {
   ps.prepare_at_ms = now_ms + kStrangerMs;  // should it not have what was ordered
   if (event.reply.ok()) {
     ps.description.set_prepared(std::get<PsDescription>(*event.reply).prepared());
+    ps.unread_since_ms.reset();
     return;
   }
   if (absl::IsResourceExhausted(event.reply.status())) ps.no_room = Text(event.reply.status());
+  if (!Transient(event.reply.status()) && !ps.unread_since_ms.has_value()) {
+    ps.unread_since_ms = now_ms;
+  }
+  ps.problem = Text(event.reply.status());
   effects_.Warn(absl::StrCat("ps:", event.ps), "cannot prepare", Text(event.reply.status()));
   ps.description.clear_prepared();
 }
@@ -253,16 +276,19 @@ PsNews PsTracker::OnLoaded(uint32_t index, const absl::StatusOr<PsReply>& reply,
   return {PsNews::Kind::kReady};
 }
 
+std::string PsTracker::OtherDirText(const PsDescription& description) const {
+  return absl::StrCat("its --dir, ", description.other_dir(), ", holds no ", kGenerationPrefix,
+                      generation_.claimed(), ", which was written into the coordinator's --dir, ",
+                      options_.ShownDir(),
+                      ": --dir has to be the same directory for all tasks, on storage that their "
+                      "hosts share");
+}
+
 // Shared storage may take a moment to show what another host has written, or be mounted soon.
 PsNews PsTracker::OnOtherDir(uint32_t index, int64_t now_ms) {
   Ps& ps = ps_[index];
   PROBE("coordinator.ps.other_dir");
-  const std::string problem =
-      absl::StrCat("its --dir, ", ps.description.other_dir(), ", holds no ", kGenerationPrefix,
-                   generation_.claimed(), ", which was written into the coordinator's --dir, ",
-                   options_.ShownDir(),
-                   ": --dir has to be the same directory for all tasks, on storage that their "
-                   "hosts share");
+  const std::string problem = OtherDirText(ps.description);
   if (ps.problem != problem) {
     effects_.Warn(absl::StrCat("ps:", index), "has another directory", problem);
   }

@@ -13,7 +13,8 @@
 namespace paracord {
 namespace {
 
-constexpr int64_t kDescribeMs = 1000;  // deadline of one look at a ps that is away
+constexpr int64_t kDescribeMs = 1000;       // deadline of one look at a ps that is away
+constexpr int64_t kLoadNothingMs = 10'000;  // deadline of the Load that shows an invited ps' DIR
 constexpr int64_t kHoldMs = int64_t{24} * 3600 * 1000;
 constexpr int64_t kLookMs = 5000;      // between looks for a newer coordinator while a ps is away
 constexpr int64_t kLookAgainMs = 100;  // between looks at a ps that does not answer after the end
@@ -41,7 +42,10 @@ void PsTracker::SetPs(const std::vector<std::string>& addresses, int64_t now_ms)
 
 void PsTracker::Invite(const std::vector<std::string>& addresses) {
   invited_.clear();
-  for (Ps& ps : ps_) ps.no_room.clear();
+  for (Ps& ps : ps_) {
+    ps.no_room.clear();
+    ps.unread_since_ms.reset();
+  }
   for (const std::string& address : addresses) {
     Ps ps;
     ps.address = address;
@@ -145,8 +149,8 @@ std::optional<std::string> PsTracker::Drive(int64_t now_ms, bool formed) {
     if (ps.call_tag != 0 || ps.prepare_tag != 0 || now_ms < ps.retry_at_ms) continue;
     if (ps.state == PsState::kSeen && !generation_.claiming()) {
       Adopt(size() + i);
-    } else {
-      Send(size() + i, ps.call_tag, kDescribeMs, DescribeRequest());
+    } else if (ps.state != PsState::kAdopted || IsIn(ps)) {
+      Send(size() + i, ps.call_tag, kDescribeMs, IsIn(ps) ? Look() : DescribeRequest());
     }
   }
   // Perhaps they are away because they obey somebody else, or have left with a job that is done.
@@ -167,10 +171,12 @@ std::optional<std::string> PsTracker::Drive(int64_t now_ms, bool formed) {
 }
 
 void PsTracker::SendAway() {
-  for (uint32_t i = 0; i < invited_.size(); ++i) {
-    Finish(size() + i, ExitCode::kDrained, "the job goes on without this ps");
-  }
+  FinishInvited(ExitCode::kDrained, "the job goes on without this ps");
   invited_.clear();
+}
+
+void PsTracker::FinishInvited(ExitCode code, const std::string& reason) {
+  for (uint32_t i = 0; i < invited_.size(); ++i) Finish(size() + i, code, reason);
 }
 
 void PsTracker::Prepare(uint32_t index, LoadRequest prepare) {
@@ -185,6 +191,16 @@ void PsTracker::Prepare(uint32_t index, LoadRequest prepare) {
   }
   if (ps.prepare_ids != before) ps.description.clear_prepared();  // it drops what it had
   Send(index, ps.prepare_tag, kAllOfPsMs, std::move(prepare));
+}
+
+std::vector<uint32_t> PsTracker::InvitedToLoad(int64_t now_ms) const {
+  std::vector<uint32_t> indices;
+  for (uint32_t i = 0; i < invited_.size(); ++i) {
+    const Ps& ps = invited_[i];
+    const bool idle = ps.call_tag == 0 && now_ms >= ps.retry_at_ms;
+    if (idle && ps.state == PsState::kAdopted && !IsIn(ps)) indices.push_back(size() + i);
+  }
+  return indices;
 }
 
 std::vector<std::string> PsTracker::CheckpointsInUse() const {
@@ -209,8 +225,8 @@ void PsTracker::Adopt(uint32_t index) {
 }
 
 void PsTracker::Load(uint32_t index, LoadRequest load) {
-  Ps& ps = ps_[index];
-  if (ps.loading_from != load.checkpoint()) ps.unread_since_ms.reset();
+  Ps& ps = Mine(index);
+  if (index < size() && ps.loading_from != load.checkpoint()) ps.unread_since_ms.reset();
   ps.loading_from = load.checkpoint();
   *load.mutable_fence() = FenceFor(ps);
   load.set_coordinator_boot_id(options_.boot_id);
@@ -223,12 +239,12 @@ void PsTracker::Load(uint32_t index, LoadRequest load) {
   }
   if (load.keep()) {
     effects_.Info(absl::StrCat("ps:", index, " is told the job's learning rate and timeouts"));
-  } else if (!ps.unread_since_ms.has_value()) {
+  } else if (!ps.unread_since_ms.has_value() && index < size()) {
     effects_.Info(absl::StrCat("ps:", index, load.checkpoint().empty() ? " creates" : " restores",
                                " ", load.partitions_size(), " partitions",
                                load.checkpoint().empty() ? "" : " from " + load.checkpoint()));
   }
-  Send(index, ps.call_tag, kAllOfPsMs, std::move(load));
+  Send(index, ps.call_tag, index < size() ? kAllOfPsMs : kLoadNothingMs, std::move(load));
 }
 
 void PsTracker::RetryLater(uint32_t index, int64_t now_ms) {
@@ -363,9 +379,14 @@ void PsTracker::Tell(const Exit& exit, int64_t now_ms) {
 }
 
 void PsTracker::OnTold(const PsAnswerEvent& event, int64_t now_ms) {
-  if (event.ps >= ps_.size()) return;
-  Ps& ps = ps_[event.ps];
   if (event.tag == 0) return;
+  if (event.ps >= ps_.size()) {
+    for (Ps& ps : invited_) {
+      if (ps.call_tag == event.tag) ps.call_tag = 0;
+    }
+    return;
+  }
+  Ps& ps = ps_[event.ps];
   if (event.reply.ok()) ps.heard_ms = now_ms;
   if (event.tag != ps.call_tag) return;
   ps.call_tag = 0;
@@ -393,7 +414,8 @@ bool PsTracker::AllTold(bool tell) const {
     const bool lost_guest = !Needed(i) && ps.state == PsState::kAway;
     if (ps.finished ? ps.call_tag != 0 : tell && !lost_guest) return false;
   }
-  return true;
+  return std::ranges::none_of(invited_,
+                              [](const Ps& ps) { return ps.finished && ps.call_tag != 0; });
 }
 
 void PsTracker::Forgive(int64_t stopped_ms, int64_t now_ms) {

@@ -59,11 +59,11 @@ struct Ps {
   int64_t prepare_at_ms = 0;               // after a preparation that failed
   std::vector<uint32_t> prepare_ids = {};  // the partitions of the newest order to prepare
   std::string prepare_from = "";           // the checkpoint of that order
-  std::string no_room = "";                // why it cannot prepare them, whatever the checkpoint
+  std::string no_room = "";                // why it cannot hold them, however long one waits
   int64_t heard_ms = 0;                    // when it last answered
   int64_t away_since_ms = 0;
   std::string loading_from;                // the checkpoint of the newest Load; empty: it creates
-  std::optional<int64_t> unread_since_ms;  // when it first could not load that checkpoint
+  std::optional<int64_t> unread_since_ms;  // since when it cannot load or prepare, or see our DIR
   std::string problem;                     // the newest error, for people
   bool unreachable = false;                // it has been looked for since it is away, in vain
   bool dial = true;                        // there is no connection, or it led to somebody else
@@ -124,8 +124,17 @@ class PsTracker {
   // Those that are looked at. One that may come in, since it holds nothing and obeys nobody else,
   // is adopted; another has a problem, or has not answered yet.
   const std::vector<Ps>& invited() const { return invited_; }
-  // The move is given up: tells those who were invited to leave.
+  // Whether an invited ps is adopted in this generation, and has our DIR: by a Load of nothing.
+  bool IsIn(const Ps& invited) const {
+    return invited.state == PsState::kAdopted && invited.description.run_id() == run_id_;
+  }
+  // Those that are adopted and have to load nothing, because only a Load tells whether a ps has our
+  // DIR.
+  std::vector<uint32_t> InvitedToLoad(int64_t now_ms) const;
+  // The move is given up: tells those who were invited to leave, and forgets them.
   void SendAway();
+  // The job has ended: tells those who are invited to leave.
+  void FinishInvited(ExitCode code, const std::string& reason);
   // Orders a ps, invited or not, to prepare partitions of a checkpoint. The fence is added here.
   void Prepare(uint32_t index, LoadRequest prepare);
   // Whether the ps has prepared these partitions, ascending, of the checkpoint.
@@ -252,6 +261,8 @@ class PsTracker {
   void OnInvited(const PsAnswerEvent& event, int64_t now_ms);
   void OnPrepared(const PsAnswerEvent& event, int64_t now_ms);
   std::string WhyNotInvited(const PsDescription& description, uint32_t index) const;
+  std::string WhyNeverInvited(const PsDescription& description, uint32_t index) const;
+  std::string OtherDirText(const PsDescription& description) const;
   Ps& Mine(uint32_t index) {
     return index < ps_.size() ? ps_[index] : invited_[index - ps_.size()];
   }

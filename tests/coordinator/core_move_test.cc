@@ -191,16 +191,6 @@ TEST_CASE("a ps that cannot come in is waited for, while training goes on, and t
   SECTION("it holds what another job, or an earlier layout, has left there") {
     why = "it holds partitions of run run already: restart it";
   }
-  SECTION("it is another task") {
-    RestartSecondPs(harness);
-    harness.ps[1].set_ps(7);
-    why = "it is ps:7, not ps:1";
-  }
-  SECTION("it speaks another protocol") {
-    RestartSecondPs(harness);
-    harness.ps[1].set_protocol(kProtocol + 1);
-    why = "it speaks protocol";
-  }
   Scale(harness, 2);
   REQUIRE(harness.scaled.ok());
   CHECK(MoveOf(harness).at("phase") == "looking at the new ps");
@@ -209,6 +199,207 @@ TEST_CASE("a ps that cannot come in is waited for, while training goes on, and t
   CHECK(MoveOf(harness).at("phase") == "given up");
   CHECK_THAT(MoveOf(harness).at("problem").get<std::string>(), Catch::Contains(why));
   CHECK_FALSE(harness.Work(again).has_rejoin());
+}
+
+TEST_CASE("a ps that will never come in is given up at once") {
+  CoreHarness harness;
+  TrainOneSplit(harness);
+  Scale(harness, 1);
+  const uint64_t session = harness.Join("worker:0");
+  RestartSecondPs(harness);
+  std::string why;
+  int64_t wait_ms = 0;
+  SECTION("it is another task") {
+    harness.ps[1].set_ps(7);
+    why = "ps:1 at unix:/ps-1: it is ps:7, not ps:1";
+  }
+  SECTION("it speaks another protocol") {
+    harness.ps[1].set_protocol(kProtocol + 1);
+    why = "it speaks protocol";
+  }
+  SECTION("it holds another job") {
+    harness.ps[1].set_run_id("another");
+    why = "it holds run another, not this job's run";
+  }
+  SECTION("it has another directory, which shared storage does not explain after a while") {
+    harness.other_dir = "/elsewhere";
+    why = "its --dir, /elsewhere, holds no generation-";
+    wait_ms = 7000;
+  }
+  const std::string layout = harness.job_state;
+  Scale(harness, 2);
+  harness.Run(wait_ms);
+  CHECK(MoveOf(harness).at("phase") == "given up");
+  CHECK_THAT(MoveOf(harness).at("problem").get<std::string>(), Catch::Contains(why));
+  CHECK_FALSE(harness.Work(session).has_rejoin());
+  CHECK(harness.job_state == layout);
+}
+
+TEST_CASE("a new ps that is lost before the layout is written is waited for, with the old one") {
+  const bool sync = GENERATE(false, true);
+  CAPTURE(sync);
+  SyncJob sync_job;
+  CoreHarness async_job;
+  CoreHarness& harness = sync ? sync_job : async_job;
+  const uint64_t records = sync ? kSyncRecords : 40;
+  if (sync) {
+    sync_job.loaded = [&](uint32_t at, const std::string&) { sync_job.SetState(at, 2); };
+    harness.Join("worker:0", records);
+    sync_job.SetStates(2);
+  } else {
+    TrainOneSplit(harness);
+  }
+  Scale(harness, 1);
+  REQUIRE(MoveOf(harness).at("phase") == "done");
+  RestartSecondPs(harness);
+  const uint64_t version = ParseJobState(harness.job_state, "job.state")->layout->version;
+  harness.hold_commit = true;  // the closing checkpoint takes a while
+  Scale(harness, 2);
+  REQUIRE(MoveOf(harness).at("phase") == "writing the closing checkpoint");
+  harness.dead = {1};
+  SECTION("which is noticed while the closing checkpoint is written") { harness.Run(2500); }
+  SECTION("which is noticed when it has been written") { harness.Run(1500); }
+  CHECK(MoveOf(harness).at("phase") == "looking at the new ps");
+  harness.hold_commit = false;
+  harness.Feed(RoundCommittedEvent{harness.core->View().rounds.round().id, absl::OkStatus()});
+  harness.Run(2000);
+  CHECK(ParseJobState(harness.job_state, "job.state")->layout->version == version);
+  CHECK(MoveOf(harness).at("phase") == "looking at the new ps");
+  CHECK(harness.Join("worker:0", records) != 0);  // training goes on
+  harness.dead.clear();
+  harness.Run(3000);
+  CHECK(MoveOf(harness).at("phase") == "done");
+  CHECK(ParseJobState(harness.job_state, "job.state")->layout->version == version + 1);
+}
+
+TEST_CASE("a job whose layout is durable moves back when a ps of it does not come") {
+  CoreHarness harness;
+  TrainOneSplit(harness);
+  Scale(harness, 1);
+  RestartSecondPs(harness);
+  harness.hold_state = true;
+  Scale(harness, 2);
+  REQUIRE(MoveOf(harness).at("phase") == "writing the layout");
+  harness.dead = {1};
+  harness.hold_state = false;
+  harness.Feed(JobStateWrittenEvent{absl::OkStatus()});
+  harness.Run(2000);
+  REQUIRE(MoveOf(harness).at("phase") == "loading");
+  const nlohmann::json status = JsonOf(harness.Told().StatusJson());
+  CHECK_THAT(status.at("waiting").get<std::string>(),
+             Catch::Contains("the job moves to 2 ps: missing ps:1"));
+  SECTION("not to another that is not there") {
+    Scale(harness, 2);
+    CHECK_THAT(WhyNot(harness), Catch::Contains("missing ps:1 at unix:/ps-1") &&
+                                    Catch::Contains("for the ps that are there"));
+    return;
+  }
+  SECTION("and trains on from the closing checkpoint") {}
+  SECTION("and waits until that layout is durable, whoever comes meanwhile") {
+    harness.hold_state = true;
+    const uint64_t generation = harness.core->generation();
+    Scale(harness, 1);
+    harness.dead.clear();
+    harness.Run(3000);
+    CHECK(harness.Join("worker:0") == 0);
+    CHECK(harness.core->generation() == generation);
+    harness.hold_state = false;
+    harness.Feed(JobStateWrittenEvent{absl::OkStatus()});
+    harness.Run(1000);
+  }
+  Scale(harness, 1);
+  harness.Run(1000);
+  CHECK(MoveOf(harness).at("phase") == "done");
+  CHECK(ParseJobState(harness.job_state, "job.state")->layout->holders ==
+        std::vector<uint32_t>{0, 0, 0, 0});
+  CHECK(harness.ps[0].partitions_size() == 4);
+  TrainAll(harness, harness.Join("worker:0"));
+  REQUIRE(harness.exit.has_value());
+  CHECK(harness.exit->code == 0);
+}
+
+TEST_CASE("a move that has not come to its layout is cancelled by the number that the job has") {
+  CoreHarness harness;
+  TrainOneSplit(harness);
+  Scale(harness, 1);
+  const std::string layout = harness.job_state;
+  RestartSecondPs(harness);
+  std::string phase = "looking at the new ps";
+  SECTION("while it looks at a ps that does not come") { harness.dead = {1}; }
+  SECTION("while it writes the closing checkpoint") {
+    harness.hold_commit = true;
+    phase = "writing the closing checkpoint";
+  }
+  Scale(harness, 2);
+  REQUIRE(MoveOf(harness).at("phase") == phase);
+  Scale(harness, 1, {}, /*dry_run=*/true);
+  CHECK(JsonOf(harness.scaled->json()).at("cancels") == "the move to 2 ps");
+  CHECK(MoveOf(harness).at("phase") == phase);
+  Scale(harness, 1);
+  REQUIRE(harness.scaled.ok());
+  CHECK(JsonOf(harness.scaled->json()).at("partitions") == 0);
+  CHECK(MoveOf(harness).at("phase") == "given up");
+  CHECK_THAT(MoveOf(harness).value("problem", ""), Catch::Contains("cancelled"));
+  CHECK(ParseJobState(harness.job_state, "job.state")->layout ==
+        ParseJobState(layout, "job.state")->layout);
+  if (harness.hold_commit) {
+    harness.hold_commit = false;
+    harness.Feed(RoundCommittedEvent{harness.core->View().rounds.round().id, absl::OkStatus()});
+  }
+  harness.Run(1000);
+  TrainAll(harness, harness.Join("worker:0"));
+  REQUIRE(harness.exit.has_value());
+  CHECK(harness.exit->code == 0);
+}
+
+TEST_CASE("a ps that a move was to bring in is told when the job ends meanwhile") {
+  CoreHarness harness([](Job& job) { job.epochs = 1; });
+  TrainOneSplit(harness);
+  Scale(harness, 1);
+  const uint64_t session = harness.Join("worker:0");
+  RestartSecondPs(harness);
+  harness.other_dir = "/elsewhere";  // for a while
+  Scale(harness, 2);
+  REQUIRE(MoveOf(harness).at("phase") == "looking at the new ps");
+  TrainAll(harness, session);
+  REQUIRE(harness.exit.has_value());
+  CHECK(harness.exit->code == 0);
+  CHECK(harness.finished.contains(1));
+  CHECK(MoveOf(harness).at("phase") == "looking at the new ps");  // not given up
+}
+
+constexpr auto kOftenCheckpoints = [](Job& job) { job.checkpoint.every_seconds = 0.5; };
+
+TEST_CASE("checkpoints that fail while a move prepares are tries of it") {
+  CoreHarness harness(kOftenCheckpoints);
+  harness.growing = true;
+  TrainOneSplit(harness);
+  Scale(harness, 1);
+  harness.Run(3000);
+  REQUIRE(MoveOf(harness).at("phase") == "done");
+  RestartSecondPs(harness);
+  harness.round_status = absl::ResourceExhaustedError("/job/checkpoints: no space left");
+  Scale(harness, 2);
+  harness.Run(30'000);
+  CHECK(MoveOf(harness).at("phase") == "given up");
+  CHECK_THAT(MoveOf(harness).value("problem", ""), Catch::Contains("no space left"));
+}
+
+TEST_CASE("a ps that cannot prepare its partitions is given up, and training goes on") {
+  CoreHarness harness(kOftenCheckpoints);
+  harness.growing = true;
+  TrainOneSplit(harness);
+  Scale(harness, 1);
+  harness.Run(3000);
+  REQUIRE(MoveOf(harness).at("phase") == "done");
+  RestartSecondPs(harness);
+  harness.prepare_status = absl::NotFoundError("/job/checkpoints/x/manifest: no such file");
+  Scale(harness, 2);
+  harness.Run(100'000);
+  CHECK(MoveOf(harness).at("phase") == "given up");
+  CHECK_THAT(
+      MoveOf(harness).value("problem", ""),
+      Catch::Contains("ps:1 cannot prepare its partitions: ") && Catch::Contains("no such file"));
 }
 
 TEST_CASE("a synchronous job comes to one state before it moves, and goes on from there") {
@@ -267,6 +458,41 @@ TEST_CASE("a ps without room for what it would hold is named before anything sto
   Scale(harness, 1);
   CHECK_THAT(WhyNot(harness),
              Catch::Contains("ps:0 at unix:/ps-0 would hold") && Catch::Contains("--memory-limit"));
+}
+
+void LimitMemory(PsDescription& ps, uint64_t limit_mib, uint64_t bytes) {
+  ps.set_bytes(bytes);
+  MemoryHeld& held = *ps.add_memory();
+  held.set_holder("variables");
+  held.set_bytes_max((limit_mib - 64) << 20);
+}
+
+TEST_CASE("a ps is not given partitions that it would refuse to load for want of room for pushes") {
+  CoreHarness harness;
+  harness.facts_elements = 7 << 20;  // 28 MiB
+  TrainOneSplit(harness);
+  Scale(harness, 1);
+  REQUIRE(MoveOf(harness).at("phase") == "done");
+  harness.ps[0].set_bytes(84 << 20);  // two slots
+  RestartSecondPs(harness);
+  // Variables and slots of half of that, 42 MiB, fit; two pushes of 14 MiB beside them do not.
+  LimitMemory(harness.ps[1], 128, 0);
+  harness.Run(2000);
+  const std::string before = harness.job_state;
+  Scale(harness, 2);
+  harness.Run(2000);
+  CHECK(MoveOf(harness).at("phase") == "given up");
+  CHECK_THAT(MoveOf(harness).value("problem", ""),
+             Catch::Contains("ps:1 at unix:/ps-1 would hold 42.0 MiB of variables and slots, and "
+                             "needs a --memory-limit of at least 134.6 MiB; it has 128.0 MiB"));
+  CHECK(harness.job_state == before);
+  // With room for the pushes it moves.
+  RestartSecondPs(harness);
+  harness.ps[1].clear_memory();
+  LimitMemory(harness.ps[1], 135, 0);
+  Scale(harness, 2);
+  harness.Run(2000);
+  CHECK(MoveOf(harness).at("phase") == "done");
 }
 
 }  // namespace
