@@ -31,9 +31,17 @@ using nlohmann::json;
 
 constexpr int64_t kScaleMs = 10'000;                  // the coordinator's answer is awaited so long
 constexpr std::chrono::milliseconds kLookAgain(200);  // between looks at the move
+constexpr int64_t kLookMs = 2'000;                    // the answer to a look is awaited so long
+constexpr std::chrono::seconds kLost(20);  // without an answer: a coordinator may be restarted
 
-// Prints what moves, and what each ps holds before and after.
-void PrintPlan(const json& plan, std::ostream& out) {
+// Prints what moves, and what each ps holds before and after, or which move is cancelled. Returns
+// whether anything is to move.
+bool PrintPlan(const json& plan, bool dry_run, std::ostream& out) {
+  if (plan.contains("cancels")) {
+    out << plan.at("cancels").get<std::string>() << (dry_run ? " would be" : " is")
+        << " cancelled\n";
+    return false;
+  }
   out << absl::StrFormat("%d partitions of %s move\n", plan.at("partitions").get<uint64_t>(),
                          HumanBytes(plan.at("bytes").get<uint64_t>()));
   size_t index = 0;
@@ -45,32 +53,44 @@ void PrintPlan(const json& plan, std::ostream& out) {
                                : "it leaves");
     ++index;
   }
+  return plan.at("partitions").get<uint64_t>() > 0 || !plan.at("same").get<bool>();
 }
 
 // Waits for the move with this version to end, and prints its phases. The exit code says how the
 // move ended.
 int WaitForMove(GrpcNetwork& network, const std::string& address, uint64_t version,
                 std::ostream& out, std::ostream& err) {
+  using Clock = std::chrono::steady_clock;
   std::string said;
-  constexpr int kLostMax = 150;  // looks in a row without an answer: a coordinator may restart
-  int lost = 0;
+  Clock::time_point heard = Clock::now();
   while (true) {
-    const absl::StatusOr<json> status = AskStatus(network, address, kScaleMs);
+    const absl::StatusOr<json> status = AskStatus(network, address, kLookMs);
     if (!status.ok()) {
-      if (++lost >= kLostMax) {
-        return Fail("scale", status.status().message(), ExitCode::kPeerLost, err);
+      if (Clock::now() - heard >= kLost) {
+        return Fail("scale",
+                    absl::StrCat("the coordinator has not answered for ", kLost.count(),
+                                 " s: the job has ended, and summary.json in its directory says "
+                                 "how, or its coordinator is down: ",
+                                 status.status().message()),
+                    ExitCode::kPeerLost, err);
       }
       std::this_thread::sleep_for(kLookAgain);
       continue;
     }
-    lost = 0;
+    heard = Clock::now();
     const json move = status->value("move", json::object());
     const std::string phase = move.value("phase", "");
     if (move.value("version", uint64_t{0}) != version) {
       return Fail("scale",
-                  "another coordinator leads the job now, and does not know of the move: "
-                  "`paracord status` shows which ps the job has; ask again for others",
+                  "the coordinator does not know of the move: another one leads the job now, or "
+                  "somebody has asked for other ps since; `paracord status` shows which ps the job "
+                  "has",
                   ExitCode::kPeerLost, err);
+    }
+    const bool ended = phase == "done" || phase == "given up";
+    if (!ended && status->value("phase", "") == "ended") {
+      return Fail("scale", "the job has ended, and has not moved: its summary.json says how",
+                  ExitCode::kFailed, err);
     }
     if (phase != said) out << phase << "\n" << std::flush;
     said = phase;
@@ -96,7 +116,8 @@ int RunScale(Args args, std::ostream& out, std::ostream& err) {
   bool dry_run = false, wait = false;
   Flags flags("paracord scale",
               "Spreads the variables of a running job over more or fewer ps. Start new ps before: "
-              "the job goes on as it is until all of them answer.");
+              "the job goes on as it is until all of them answer. The number that the job has "
+              "cancels a move whose layout is not written yet.");
   constexpr int64_t kPsMost = 65536;
   flags.Integer("ps", "N", "how many ps the job is to have", 1, kPsMost, &ps);
   flags.String("address", "A", "of the coordinator", &address);
@@ -141,8 +162,7 @@ int RunScale(Args args, std::ostream& out, std::ostream& err) {
   }
   const json plan = JsonOf(reply->json());
   try {
-    PrintPlan(plan, out);
-    const bool moves = plan.at("partitions").get<uint64_t>() > 0 || !plan.at("same").get<bool>();
+    const bool moves = PrintPlan(plan, dry_run, out);
     if (dry_run || !wait || !moves) return 0;
     return WaitForMove(network, address, plan.at("version").get<uint64_t>(), out, err);
   } catch (const json::exception& error) {
