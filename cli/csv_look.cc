@@ -87,6 +87,11 @@ double RoundedBy(double number, double scale) {
   return std::stod(absl::StrFormat("%.12g", std::round(number / unit) * unit));
 }
 
+bool ColumnLook::HasTwoClasses() const {
+  if (!is_number()) return words.size() <= 2;
+  return std::ranges::all_of(numbers, [](double number) { return number >= 0 && number <= 1; });
+}
+
 double ColumnLook::Median() const {
   if (numbers.empty()) return 0;
   std::vector<double> sorted = numbers;

@@ -34,6 +34,8 @@ struct ColumnLook {
   bool is_number() const { return values > 0 && numbers.size() == values; }
   // Whether vectors with one 1 for each word could stand for the column.
   bool HasFewWords() const;
+  // Whether the values are numbers from 0 to 1, or at most two texts.
+  bool HasTwoClasses() const;
   double Median() const;
   double Mean() const;
   double Deviation() const;

@@ -234,17 +234,27 @@ class Guesser {
                                                      " has no such column",
                                                      NearestHint(*of_.label, names)));
     }
-    size_t label = look_.columns.size();
+    const bool two_classes = compiled_.losses.empty()
+                                 ? LastActivation(model_) == "sigmoid"
+                                 : compiled_.losses[0].name == "binary_crossentropy";
+    const auto takes = [&](size_t column, bool fitting) {
+      const ColumnLook& look = look_.columns[column];
+      const bool of_input = std::ranges::any_of(
+          model_.inputs, [&](const Endpoint& input) { return input.Is(look.name); });
+      return !of_input && !look.NumbersRows() && (!fitting || !two_classes || look.HasTwoClasses());
+    };
+    const size_t none = look_.columns.size();
+    size_t label = none;
     for (const std::string_view name : kLabels) {
-      if (label == look_.columns.size()) label = named(name);
+      if (label == none && named(name) < none && takes(named(name), true)) label = named(name);
     }
-    for (size_t i = look_.columns.size(); label == look_.columns.size() && i > 0; --i) {
-      const bool of_input = std::ranges::any_of(model_.inputs, [&](const Endpoint& input) {
-        return input.Is(look_.columns[i - 1].name);
-      });
-      if (!of_input && !look_.columns[i - 1].NumbersRows()) label = i - 1;
+    // The last column whose values fit, or else the last.
+    for (const bool fitting : {true, false}) {
+      for (size_t i = none; label == none && i > 0; --i) {
+        if (takes(i - 1, fitting)) label = i - 1;
+      }
     }
-    if (label == look_.columns.size()) {
+    if (label == none) {
       return absl::InvalidArgumentError(
           absl::StrCat(train_[0], ": every column is an input: name the label with --label"));
     }

@@ -241,6 +241,34 @@ std::string DenseModel(int numbers) {
                {{"class_name", "Dense"}, {"config", {{"name", "out"}, {"units", 1}}}}}}}}});
 }
 
+TEST_CASE("init takes no label whose values the loss of two classes refuses") {
+  TestDirectory directory;
+  PosixFiles files;
+  const std::string model = directory.Write("model.json", TextOf(RecommenderModel()));
+  int jobs = 0;
+  const auto label_of = [&](const std::string& header, auto&& row) {
+    std::string rows = header + "\n";
+    for (int i = 0; i < 40; ++i) absl::StrAppend(&rows, row(i), "\n");
+    const std::string data = directory.Write("rows.csv", rows);
+    const std::string out = directory / absl::StrCat("job", ++jobs, ".json");
+    const Ran ran = Run(RunInit, {model, data, "--out", out});
+    INFO(ran.out << ran.err);
+    CHECK(ran.code == 0);
+    const json label = JsonOf(*files.ReadWhole(out))["data"]["train"]["label"];
+    return label.is_string() ? label.get<std::string>() : label["column"].get<std::string>();
+  };
+  // `income` is a usual name of a label, but not with these values.
+  CHECK(label_of("user,income,debt,defaulted", [](int i) {
+          return absl::StrCat(i, ",", 20000 + i, ",", i, ",", i % 2);
+        }) == "defaulted");
+  CHECK(label_of("user,income,debt,rate", [](int i) {
+          return absl::StrCat(i, ",", i % 2 == 0 ? "<=50K" : ">50K", ",", i, ",", i * 2);
+        }) == "income");
+  CHECK(label_of("user,bought,income,debt", [](int i) {
+          return absl::StrCat(i, ",", i % 2, ",", 20000 + i, ",", 3 * i);
+        }) == "bought");
+}
+
 TEST_CASE("init leaves out a column that only numbers the rows, and says so") {
   TestDirectory directory;
   PosixFiles files;
