@@ -176,6 +176,9 @@ def fit(
         test = [None if given is None else _fit_data.Columns(
             f"validation {what}", given, of, side.shapes if what == "x" else {})
             for (what, _, of), given in zip(names, [*validation_data, None][:3])]
+    for labels in (columns[1], test[1] if test is not None else None):
+        if labels is not None:
+            labels.refuse_texts()
     level = {"auto": 1}.get(verbose, verbose)
     folder = os.path.abspath(dir) if dir else tempfile.mkdtemp(prefix="paracord-fit-")
     os.makedirs(folder, exist_ok=True)

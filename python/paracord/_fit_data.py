@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy
@@ -32,6 +33,14 @@ class Columns:
     def integers(self) -> List[str]:
         """The columns of whole numbers."""
         return [name for name, array in self.arrays.items() if array.dtype.kind in "iu"]
+
+    def refuse_texts(self) -> None:
+        """Labels are numbers."""
+        for name, array in self.arrays.items():
+            if array.dtype.kind in "US":
+                what = f"{self.what} {name!r}" if name else self.what
+                raise ValueError(f"{what} has texts, such as {array.reshape(-1)[0].item()!r}, and "
+                                 "labels are numbers: give each class its number, from 0 on")
 
     def write(self, folder: str, short: str) -> Any:
         """Writes a file for each, and returns them as a job names them."""
@@ -64,6 +73,10 @@ def _frame(what: str, frame: Any, names: Sequence[str]) -> Dict[str, Any]:
         if lacking:
             raise ValueError(f"{what} lacks the columns {lacking}, which are inputs of the model; "
                              f"it has {there}")
+        more = [name for name in there if name not in names]
+        if more:
+            warnings.warn(f"{what} has the columns {more}, which are no inputs of the model and "
+                          "are left out", stacklevel=2)
         return {name: _column(f"{what} {name!r}", frame[name]) for name in names}
     columns = [_column(f"{what} {name!r}", frame[name]) for name in frame.columns]
     return {"": columns[0] if len(columns) == 1 else numpy.stack(columns, axis=1)}

@@ -26,7 +26,8 @@ def load_into(model: Any, source: str, *, tables: str = "refuse") -> None:
     values, growing = result_of(source)
     if growing and tables == "refuse":
         raise ProgramError(f"{source}: {', '.join(growing)} grow, and a model holds no such table: "
-                           'say tables="skip" and look their rows up (paracord.predictor does it)')
+                           'say tables="skip" (--skip-tables of paracord.export) and look their '
+                           "rows up (paracord.predictor does it)")
     if hasattr(model, "state_dict") and hasattr(model, "named_parameters"):
         _into_torch(model, source, values)
     elif hasattr(model, "weights") and hasattr(model, "layers"):

@@ -180,8 +180,8 @@ class Served:
 
     def _requests(self, given: Any) -> List[Dict[str, numpy.ndarray]]:
         if not isinstance(given, Mapping):
-            if hasattr(given, "columns") and hasattr(given, "to_dict"):  # a frame of pandas
-                given = {name: given[name].tolist() for name in given.columns}
+            if hasattr(given, "columns") and hasattr(given, "to_dict"):  # of pandas or polars
+                given = {name: given[name].to_list() for name in given.columns}
             else:
                 given = {"": given}
         if not given:
@@ -232,7 +232,7 @@ class Predictor(Served):
     """Calls give predictions: an array, or of several outputs a dict of them.
 
     `columns` is a dict of a file's columns, where the job's data are csv, else of the model's
-    inputs, or a frame of pandas.
+    inputs, or a frame of pandas or polars.
     """
 
     def __call__(self, columns: Any) -> Any:

@@ -94,6 +94,19 @@ class Data(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, r"lacks the columns \['film'\]"):
             self.columns(frame, ["age", "film"])
 
+    def test_columns_that_no_input_takes_are_named(self):
+        frame = Frame(age=numpy.array([1, 2]), city=numpy.array(["a", "b"]),
+                      other=numpy.array([5, 6]))
+        with self.assertWarnsRegex(UserWarning, r"x has the columns \['other'\], which are no"):
+            self.columns(frame, ["city", "age"])
+
+    def test_labels_of_texts_are_refused_by_their_name(self):
+        words = numpy.array(["no", "yes"], object)
+        for given, name in ((words, "y"), (Frame(left=words), "y"), ({"left": words}, "y 'left'")):
+            with self.assertRaisesRegex(ValueError, f"^{name} has texts, such as 'no', and labels"):
+                _fit_data.Columns("y", given, [""], {}).refuse_texts()
+        _fit_data.Columns("y", [0, 1], [""], {}).refuse_texts()
+
     def test_what_has_no_size_is_refused_with_the_ways(self):
         for given in ((i for i in range(3)), iter([1]), {"a": object()}):
             with self.assertRaisesRegex(TypeError, "give arrays, a dict of arrays or a frame, or"):
