@@ -421,6 +421,16 @@ std::string WhatIsMissing(const PredictFlags& flags) {
   return "";
 }
 
+// Writes the predictions, and returns the exit code.
+int PredictToFile(PredictFlags flags, std::ostream& out, std::ostream& err) {
+  Prediction prediction(std::move(flags), out, err);
+  const absl::Status status = prediction.Run();
+  if (status.ok()) return static_cast<int>(ExitCode::kDone);
+  // RunProgram says, once for all commands, that standard output takes no more.
+  if (!out.good()) return static_cast<int>(prediction.code());
+  return Fail("predict", status.message(), prediction.code(), err);
+}
+
 }  // namespace
 
 int RunPredict(Args args, std::ostream& out, std::ostream& err) {
@@ -480,10 +490,7 @@ int RunPredict(Args args, std::ostream& out, std::ostream& err) {
     if (served.ok()) return static_cast<int>(ExitCode::kDone);
     return Fail("predict", served.message(), failed, err);
   }
-  Prediction prediction(std::move(own), out, err);
-  const absl::Status status = prediction.Run();
-  if (status.ok()) return static_cast<int>(ExitCode::kDone);
-  return Fail("predict", status.message(), prediction.code(), err);
+  return PredictToFile(std::move(own), out, err);
 }
 
 }  // namespace paracord

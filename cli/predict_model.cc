@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "cli/own_programs.h"
 #include "cli/user_job.h"
 #include "common/json_text.h"
@@ -131,8 +132,13 @@ absl::StatusOr<std::vector<float>> PredictModel::Rows(const std::string& table,
     return variable.name() == table && IsGrowing(variable);
   });
   if (found == variables.end()) {
+    std::vector<std::string> there;
+    for (const VariableSpec& variable : variables) {
+      if (IsGrowing(variable)) there.push_back(variable.name());
+    }
     return absl::InvalidArgumentError(
-        absl::StrCat("the checkpoint has no growing table \"", table, "\""));
+        absl::StrCat("the checkpoint has no growing table \"", table, "\"; it has ",
+                     there.empty() ? "none" : absl::StrJoin(there, ", ")));
   }
   if (!rows_.has_value()) {
     ASSIGN_OR_RETURN(const WholeVariables whole, MatchVariables(variables, chosen_->stored()));

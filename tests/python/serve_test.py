@@ -57,6 +57,22 @@ def table_job():
 
 @unittest.skipUnless(HAS_NUMPY and os.path.exists(PARACORD), "no NumPy, or no program paracord")
 class Predictor(unittest.TestCase):
+    class PolarsFrame:
+        """What is taken of a frame of polars, whose series have no `tolist`."""
+
+        def __init__(self, columns):
+            self._columns, self.columns = columns, list(columns)
+
+        def to_dict(self):
+            raise AssertionError("columns are taken one by one")
+
+        def __getitem__(self, name):
+            class Series:
+                def to_list(_):
+                    return self._columns[name]
+
+            return Series()
+
     @classmethod
     def setUpClass(cls):
         import numpy
@@ -88,6 +104,8 @@ class Predictor(unittest.TestCase):
             self.assertEqual(scores.shape, (10, 1))
             expected = [[2, 0][i % 2] + 10 * (age - 10) / 2 + 0.5 for i, age in enumerate(ages)]
             self.assertEqual(scores[:, 0].tolist(), expected)
+            frame = self.PolarsFrame({"street": ["a"], "age": [12], "city": ["Oslo"]})
+            self.assertEqual(predict(frame).tolist(), [[12.5]])
             self.assertEqual(predict({"street": ["x, \"y\"\n"], "age": [12], "city": ["Bonn"]})
                              .tolist(), [[11.5]])
 
@@ -161,7 +179,8 @@ class Predictor(unittest.TestCase):
             scores = predict(given)
             rows = predict.rows("users/embeddings", ids)
             own = predict.rows("users/embeddings", trained["users/embeddings/ids"])
-            with self.assertRaisesRegex(paracord.ProgramError, 'no growing table "users"'):
+            with self.assertRaisesRegex(paracord.ProgramError,
+                                        'no growing table "users"; it has users/embeddings'):
                 predict.rows("users", ids)
             for words in (["name 1"], numpy.array(["name 1"]), numpy.array([b"n"], object)):
                 with self.assertRaisesRegex(paracord.ProgramError, "paracord.features gives"):
