@@ -150,20 +150,6 @@ absl::StatusOr<Shares> SharesOf(const PsNeed& need, const Holders& holders, uint
                 memory.replies()->bytes_max() + memory.replies()->spare()};
 }
 
-std::string Enough(const BatchNeeds& needs) {
-  uint64_t least = MemoryBudget::kLimitMin;
-  for (const PsNeed& need : needs.ps) {
-    const uint64_t beside =
-        std::max(2 * std::max(need.answering_bytes(), need.pushed), need.row_bytes / 3 * 16 + 64);
-    // Tables in rounds have a quarter of what variables leave.
-    const uint64_t left = need.round_rows ? beside / 3 * 4 : beside;
-    least = std::max(least, need.variables + need.rounds + MemoryBudget::kProgramBytes + left);
-  }
-  if (needs.holders.nodes) least *= kNodeMemoryParts;
-  return absl::StrCat("a --memory-limit of ", HumanBytes(least + (least >> 6)), " for each ",
-                      needs.holders.name(), " is enough, without the rows that growing tables get");
-}
-
 }  // namespace
 
 TableRows MostRows(std::span<const VariableSpec> variables, std::span<const uint64_t> rows) {
@@ -268,6 +254,19 @@ absl::Status CheckNeeds(const BatchNeeds& needs, uint64_t memory_limit) {
   return absl::OkStatus();
 }
 
+uint64_t EnoughMemory(const BatchNeeds& needs) {
+  uint64_t least = MemoryBudget::kLimitMin;
+  for (const PsNeed& need : needs.ps) {
+    const uint64_t beside =
+        std::max(2 * std::max(need.answering_bytes(), need.pushed), need.row_bytes / 3 * 16 + 64);
+    // Tables in rounds have a quarter of what variables leave.
+    const uint64_t left = need.round_rows ? beside / 3 * 4 : beside;
+    least = std::max(least, need.variables + need.rounds + MemoryBudget::kProgramBytes + left);
+  }
+  if (needs.holders.nodes) least *= kNodeMemoryParts;
+  return least + (least >> 6);
+}
+
 std::vector<std::string> NeedLines(const BatchNeeds& needs, std::optional<uint64_t> memory_limit) {
   std::vector<std::string> lines;
   if (needs.tables.empty()) return lines;
@@ -295,7 +294,11 @@ std::vector<std::string> NeedLines(const BatchNeeds& needs, std::optional<uint64
       of(request_max), " with ", Most(needs, &PsNeed::ids),
       " ids (8 bytes each beside what arrives)", ", answers with rows of ",
       HumanBytes(Most(needs, &PsNeed::row_bytes)), of(rows_max)));
-  if (!memory_limit.has_value()) lines.push_back(Enough(needs));
+  if (!memory_limit.has_value()) {
+    lines.push_back(absl::StrCat("a --memory-limit of ", HumanBytes(EnoughMemory(needs)),
+                                 " for each ", needs.holders.name(),
+                                 " is enough, without the rows that growing tables get"));
+  }
   return lines;
 }
 

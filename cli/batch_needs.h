@@ -67,6 +67,10 @@ TableRows MostRows(std::span<const VariableSpec> variables, std::span<const uint
 // process, the limit, and the keys that help.
 absl::Status CheckNeeds(const BatchNeeds& needs, uint64_t memory_limit);
 
+// The least --memory-limit of a holder that takes each batch, without the rows that growing tables
+// get.
+uint64_t EnoughMemory(const BatchNeeds& needs);
+
 // A line for each table, and one that compares the needs of a ps with each limit. Without a
 // `memory_limit` the last line names one that is enough. None without tables.
 std::vector<std::string> NeedLines(const BatchNeeds& needs, std::optional<uint64_t> memory_limit);

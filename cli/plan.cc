@@ -182,32 +182,57 @@ std::string TableKey(const VariableSpec& variable) {
   return absl::StrCat("tables.", variable.name().substr(0, variable.name().rfind('/')));
 }
 
-}  // namespace
+// The bytes of a row of a variable in a checkpoint, with those of its slots.
+uint64_t StoredRowBytes(const VariableSpec& variable, const Optimizer& optimizer) {
+  const uint64_t numbers =
+      variable.trainable() ? RowNumbers(OptimizerFor(variable, optimizer), RowElements(variable))
+                           : RowElements(variable);
+  return numbers * sizeof(float) + (IsGrowing(variable) ? kRowHeaderBytes : 0);
+}
 
-void PrintCheckpoints(const Job& job, std::span<const VariableSpec> variables,
-                      const Optimizer& optimizer, std::ostream& out) {
-  uint64_t fixed = 0, rows = 0;  // bytes of a full checkpoint
-  std::string more, notes;
+// The bytes of a full checkpoint.
+struct FullBytes {
+  uint64_t fixed = 0;
+  uint64_t rows = 0;  // at most, of the growing tables with `rows_max`
+};
+FullBytes FullBytesOf(std::span<const VariableSpec> variables, const Optimizer& optimizer) {
+  FullBytes bytes;
   for (const VariableSpec& variable : variables) {
-    const uint64_t numbers =
-        variable.trainable() ? RowNumbers(OptimizerFor(variable, optimizer), RowElements(variable))
-                             : RowElements(variable);
+    const uint64_t row = StoredRowBytes(variable, optimizer);
     if (!IsGrowing(variable)) {
-      const uint64_t all = variable.shape_size() == 0 ? 1 : variable.shape(0);
-      fixed += all * numbers * sizeof(float);
+      bytes.fixed += (variable.shape_size() == 0 ? 1 : variable.shape(0)) * row;
       continue;
     }
     // What counts the appearances of ids without a row is whole in each checkpoint.
     const uint64_t shards = std::max<uint64_t>(variable.shape(0), 1);
     const uint64_t counted = variable.table().candidates();
-    fixed += shards * Admission::BytesOf(variable.table().admit_after(),
-                                         (counted == 0 ? kCandidatesDefault : counted) / shards);
-    const uint64_t row = numbers * sizeof(float) + kRowHeaderBytes;
-    const uint64_t most = variable.table().rows_max();
-    rows += most * row;
+    bytes.fixed +=
+        shards * Admission::BytesOf(variable.table().admit_after(),
+                                    (counted == 0 ? kCandidatesDefault : counted) / shards);
+    bytes.rows += variable.table().rows_max() * row;
+  }
+  return bytes;
+}
+
+}  // namespace
+
+uint64_t CheckpointBytes(const Job& job, std::span<const VariableSpec> variables,
+                         const Optimizer& optimizer) {
+  const auto [fixed, rows] = FullBytesOf(variables, optimizer);
+  const auto [full, continuing] = CountOnDisk(job.checkpoint);
+  return (full + continuing) * fixed + full * rows + continuing * rows / 4;
+}
+
+void PrintCheckpoints(const Job& job, std::span<const VariableSpec> variables,
+                      const Optimizer& optimizer, std::ostream& out) {
+  const auto [fixed, rows] = FullBytesOf(variables, optimizer);
+  std::string more, notes;
+  for (const VariableSpec& variable : variables) {
+    if (!IsGrowing(variable)) continue;
+    const uint64_t row = StoredRowBytes(variable, optimizer);
     absl::StrAppend(&more, more.empty() ? " and " : ", ", row, " for each row of ",
                     variable.name());
-    if (most != 0) continue;
+    if (variable.table().rows_max() != 0) continue;
     absl::StrAppend(
         &notes, "note: ", TableKey(variable), ".rows_max is missing: the table grows ",
         "with every new id, by ", row + kRowIndexBytes, " bytes of the ps' memory for ",

@@ -32,6 +32,12 @@ absl::Status PrintPlan(const Job& job, std::span<const VariableSpec> variables,
                        const Holders& holders, uint64_t slots, std::ostream& out,
                        Problems& warnings);
 
+// Returns the bytes of all checkpoints that are on disk at once, as many as `checkpoint` of the job
+// keeps, with as many rows of growing tables as `rows_max` allows. A table without `rows_max`
+// counts nothing.
+uint64_t CheckpointBytes(const Job& job, std::span<const VariableSpec> variables,
+                         const Optimizer& optimizer);
+
 // Prints the bytes of a row of each growing table, and of the checkpoints on disk, as many as
 // `checkpoint` of the job keeps at once. Warns about a growing table without `rows_max`.
 void PrintCheckpoints(const Job& job, std::span<const VariableSpec> variables,

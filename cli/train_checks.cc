@@ -131,11 +131,10 @@ absl::StatusOr<uint64_t> MemoryLimitOf(const std::string& memory_limit, const Ho
   return daemon.MemoryLimit(MemoryBudget::kLimitMin * (holders.nodes ? kNodeMemoryParts : 1));
 }
 
-absl::Status CheckFits(Files& files, const Job& job, const Holders& holders,
-                       std::optional<uint64_t> memory_limit, std::vector<std::string>& lines) {
-  const uint64_t limit = memory_limit.value_or(MemoryBudget::kUnlimited);
+absl::StatusOr<BatchNeeds> NeedsIn(Files& files, const Job& job, const Holders& holders,
+                                   uint64_t memory_limit) {
   const absl::StatusOr<Optimizer> optimizer = ParseOptimizer(job.optimizer);
-  if (IsProgram(job.model) || !optimizer.ok()) return absl::OkStatus();
+  if (IsProgram(job.model) || !optimizer.ok()) return BatchNeeds();
   const DeclaredModel declared = Declare(job, MakeCpuOps(/*threads=*/1));
   BatchNeeds needs;
   const bool known = !declared.variables.empty();
@@ -147,14 +146,19 @@ absl::Status CheckFits(Files& files, const Job& job, const Holders& holders,
                                          tables ? &most : nullptr));
     needs.at_most = true;
   }
-  if (!known || (!CheckNeeds(needs, limit).ok() && HasTables(declared.variables))) {
-    ASSIGN_OR_RETURN(BatchNeeds first, MeasureFirst(files, job, *optimizer, holders));
-    const bool measured = !first.ps.empty();
-    if (measured) needs = std::move(first);
-    if (!measured && known) {  // of the rows nothing is certain
-      ASSIGN_OR_RETURN(needs, MeasureBatch(job, declared.variables, *optimizer, holders, nullptr));
-    }
+  if (known && (CheckNeeds(needs, memory_limit).ok() || !HasTables(declared.variables))) {
+    return needs;
   }
+  ASSIGN_OR_RETURN(BatchNeeds first, MeasureFirst(files, job, *optimizer, holders));
+  if (!first.ps.empty() || !known) return first;
+  // Of the rows nothing is certain.
+  return MeasureBatch(job, declared.variables, *optimizer, holders, nullptr);
+}
+
+absl::Status CheckFits(Files& files, const Job& job, const Holders& holders,
+                       std::optional<uint64_t> memory_limit, std::vector<std::string>& lines) {
+  const uint64_t limit = memory_limit.value_or(MemoryBudget::kUnlimited);
+  ASSIGN_OR_RETURN(const BatchNeeds needs, NeedsIn(files, job, holders, limit));
   RETURN_IF_ERROR(CheckNeeds(needs, limit));
   for (std::string& line : NeedLines(needs, memory_limit)) lines.push_back(std::move(line));
   return absl::OkStatus();

@@ -29,6 +29,13 @@ absl::StatusOr<uint64_t> MemoryLimitOf(const std::string& memory_limit, const Ho
 // the key or the flag.
 absl::StatusOr<JobInCluster> ReadJobOf(Files& files, TrainFlags& flags);
 
+// Returns what holders of the job's variables need. Where the most rows of a batch do not fit into
+// `memory_limit`, the rows of the first batch count, or none if the data cannot be read here. No
+// holders: the model is a program in a process, whose variables only the program knows, or leaves
+// shapes to data that cannot be read here. An error is that of the model.
+absl::StatusOr<BatchNeeds> NeedsIn(Files& files, const Job& job, const Holders& holders,
+                                   uint64_t memory_limit);
+
 // INVALID_ARGUMENT names the key of a job that no holders can train with this --memory-limit a
 // process; without a `memory_limit` the holders' memory is unknown. `lines` gets the needs of the
 // tables. A program in a process is not checked, since only the program knows its variables. Reads
