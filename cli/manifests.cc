@@ -11,7 +11,6 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "common/status_macros.h"
-#include "config/program_spec.h"
 #include "nlohmann/json.hpp"
 
 namespace paracord {
@@ -40,6 +39,9 @@ void MovePaths(json& value, const std::string& directory) {
 
 // Whether workers hold the variables, as the manifest of nodes has it.
 bool AreNodes(const ManifestOptions& options) { return options.ps == 0; }
+
+// Whether the workers' number follows the use of their processors, which says nothing of GPUs.
+bool HasAutoscaler(const ManifestOptions& options) { return options.spot && options.gpus == 0; }
 
 std::string ClusterJson(const ManifestOptions& options) {
   if (AreNodes(options)) {
@@ -142,7 +144,7 @@ void AddAmounts(const ManifestOptions& options, std::map<std::string, std::strin
   if (!options.cpu.empty()) values["cpu"] = absl::StrCat("\"", options.cpu, "\"");
   if (!options.memory.empty()) values["memory"] = options.memory;
   if (!options.ps_cpu.empty() || !options.ps_memory.empty()) {
-    const std::string memory = options.ps_memory.empty() ? "4Gi" : options.ps_memory;
+    const std::string memory = options.ps_memory.empty() ? kMemoryDefault : options.ps_memory;
     values["requests"] = absl::StrCat("{cpu: ", options.ps_cpu.empty() ? "500m" : options.ps_cpu,
                                       ", memory: ", memory, "}");
     values["limits"] = absl::StrCat("{memory: ", memory, "}");
@@ -216,7 +218,8 @@ void AddSpot(const ManifestOptions& options, const std::string& role,
   for (const char* key : {"worker-selector", "worker-stay", "worker-affinity", "node-affinity"}) {
     values[key] = "";
   }
-  values["replicas-max"] = absl::StrCat(4 * std::max<uint64_t>(options.workers, 1));
+  values["replicas-min"] = absl::StrCat(options.workers);
+  values["replicas-max"] = absl::StrCat(4 * options.workers);
   if (!options.spot) return;
   if (role != "worker") {
     values["node-affinity"] = absl::StrCat(
@@ -231,7 +234,8 @@ void AddSpot(const ManifestOptions& options, const std::string& role,
   values["worker-of-job"] = values["workers"] = values["ttl"] = "";
   values["worker-stay"] = "- --stay  # a Deployment starts again whatever exits";
   values["worker-selector"] =
-      absl::StrCat("selector:\n  matchLabels: {app.kubernetes.io/instance: ", options.name,
+      absl::StrCat(HasAutoscaler(options) ? "" : absl::StrCat("replicas: ", options.workers, "\n"),
+                   "selector:\n  matchLabels: {app.kubernetes.io/instance: ", options.name,
                    ", app.kubernetes.io/component: worker}");
   std::string prefer =
       "affinity:\n  nodeAffinity:\n    preferredDuringSchedulingIgnoredDuringExecution:";
@@ -411,7 +415,7 @@ absl::StatusOr<std::string> KubernetesManifests(const Job& job, const std::strin
     manifests.push_back({"", k_metrics_manifest});
   }
   if (!options.export_to.empty()) manifests.push_back({"export", k_export_manifest});
-  if (options.spot) manifests.push_back({"", k_autoscaler_manifest});
+  if (HasAutoscaler(options)) manifests.push_back({"", k_autoscaler_manifest});
   for (auto& [role, manifest] : manifests) {
     if (options.tls) manifest = absl::StrReplaceAll(manifest, {{kProbe, kTlsProbe}});
     ASSIGN_OR_RETURN(const std::string filled,
@@ -448,28 +452,6 @@ absl::StatusOr<std::string> TolerationItem(const std::string& text) {
       "- {key: ", key, ", ",
       value.empty() ? "operator: Exists" : absl::StrCat("operator: Equal, value: \"", value, "\""),
       ", effect: ", effect, "}");
-}
-
-std::vector<std::string> ManifestWarnings(const Job& job, const std::string& directory,
-                                          const ManifestOptions& options) {
-  std::vector<std::string> warnings;
-  if (IsProgram(job.model) && !IsStableHlo(job.model) && !options.programs) {
-    warnings.push_back("the model is a program, which workers refuse without --allow-programs");
-  }
-  json document = json::parse(JobToJson(job));
-  json places = {document["data"], document["initial_weights"]};
-  MovePaths(places, directory);
-  if (options.data.empty() && absl::StrContains(places.dump(), "\"/data/")) {
-    warnings.push_back(
-        "the job reads files below /data, which the image has to hold: --data CLAIM mounts them");
-  }
-  for (const auto& [layer, table] : job.tables.by_layer) {
-    if (!table.growing || table.rows_max != 0) continue;
-    warnings.push_back(absl::StrCat("tables.", layer, ".rows_max is missing: a ",
-                                    AreNodes(options) ? "worker" : "ps", " whose table outgrows ",
-                                    "its memory limit is killed again and again"));
-  }
-  return warnings;
 }
 
 }  // namespace paracord

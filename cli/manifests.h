@@ -17,6 +17,9 @@ namespace paracord {
 // job's.
 inline constexpr std::string_view kExampleName = "fashion-mnist";
 
+// The memory of a pod that holds variables, and the size of a claim, where no flag says another.
+inline constexpr char kMemoryDefault[] = "4Gi", kStorageDefault[] = "10Gi";
+
 // "<name>-coordinator-12345" is a label, limited to 63 bytes.
 inline constexpr size_t kObjectNameBytesMax = 40;
 
@@ -46,7 +49,7 @@ struct ManifestOptions {
   // The holders of variables are an Indexed Job, which ends with the job, or a StatefulSet.
   bool ps_job = true;
   // Workers are a Deployment on nodes that may vanish, which an autoscaler makes larger and
-  // smaller.
+  // smaller if they have no GPUs.
   bool spot = false;
   std::string queue;   // Kueue's queue, which admits the Jobs; empty: no queue
   uint64_t ttl_s = 0;  // time until finished Jobs are removed; 0: never
@@ -73,11 +76,6 @@ std::string ObjectName(std::string_view text);
 
 // Returns the toleration KEY[=VALUE]:EFFECT as an item of YAML; INVALID_ARGUMENT if malformed.
 absl::StatusOr<std::string> TolerationItem(const std::string& text);
-
-// Returns warnings about what pods will lack: a permission, data that is not mounted, a bound on a
-// table.
-std::vector<std::string> ManifestWarnings(const Job& job, const std::string& directory,
-                                          const ManifestOptions& options);
 
 // Returns the claim `name` for checkpoints, which outlives the objects of the job, as YAML.
 absl::StatusOr<std::string> StorageManifest(const ManifestOptions& options);

@@ -13,33 +13,24 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "cli/commands.h"
+#include "cli/manifest_checks.h"
+#include "cli/manifest_warnings.h"
 #include "cli/manifests.h"
-#include "cli/quantity.h"
 #include "cli/user_job.h"
 #include "common/files.h"
-#include "common/human_bytes.h"
 #include "common/json_text.h"
-#include "common/memory_budget.h"
 #include "common/status_macros.h"
 #include "common/status_text.h"
 #include "config/flags.h"
 #include "config/job.h"
 #include "config/job_file.h"
 #include "config/job_settings.h"
-#include "config/nodes.h"
 #include "config/strategy.h"
 
 namespace paracord {
 namespace {
 
 constexpr char kCommand[] = "render kubernetes";
-
-// Whether a value can go into YAML without quotes.
-bool IsPlain(const std::string& value) {
-  constexpr std::string_view kAllowed =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/:@+";
-  return value.find_first_not_of(kAllowed) == std::string::npos;
-}
 
 // The flags of the command line.
 struct RenderFlags {
@@ -58,7 +49,7 @@ struct RenderFlags {
                   "hold the variables, and worker 0 is the coordinator",
                   0, 4096, &ps);
     flags.Integer("workers", "N",
-                  "workers, at first: their Job's parallelism may be changed, but with --ps 0", 0,
+                  "workers, at first: their Job's parallelism may be changed, but with --ps 0", 1,
                   100000, &workers);
     flags.Integer("gpus", "N", "GPUs of each worker (nvidia.com/gpu)", 0, 1024, &gpus);
     flags.Switch("allow-programs",
@@ -92,7 +83,8 @@ struct RenderFlags {
     flags.Positional("JOB", "the job file", &job_file);
     flags.Strings("set", "KEY=VALUE", kSetHelp, &set);
     AddOfObjects(flags);
-    flags.String("storage-size", "SIZE", "of the claim; default: 10Gi", &options.storage_size);
+    flags.String("storage-size", "SIZE", absl::StrCat("of the claim; default: ", kStorageDefault),
+                 &options.storage_size);
     flags.String("storage-class", "NAME", "of the claim; without it the cluster's default",
                  &options.storage_class);
   }
@@ -138,9 +130,9 @@ struct RenderFlags {
                  "and which `kubectl scale` and `rollout restart` know",
                  &ps_kind);
     flags.Switch("spot",
-                 "the workers are a Deployment with an autoscaler (one to four times --workers) on "
-                 "nodes that may vanish, which stays until it is deleted; the others avoid such "
-                 "nodes",
+                 "the workers are a Deployment on nodes that may vanish, which stays until it is "
+                 "deleted, without --gpus with an autoscaler (from --workers to four times as "
+                 "many, by metrics-server); the others avoid such nodes",
                  &options.spot);
   }
 
@@ -161,109 +153,8 @@ uint64_t SecondsOf(const std::string& text) {
   return 0;
 }
 
-// Whether --node-selector and --toleration are as Kubernetes takes them.
-absl::Status CheckNodeChoice(const ManifestOptions& options) {
-  for (const std::string& selector : options.node_selectors) {
-    const size_t equals = selector.find('=');
-    std::string without = selector;
-    if (equals != std::string::npos) without.erase(equals, 1);
-    if (equals == 0 || equals == std::string::npos || !IsPlain(without)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("--node-selector: ", selector, " is no KEY=VALUE"));
-    }
-  }
-  for (const std::string& toleration : options.tolerations) {
-    RETURN_IF_ERROR(TolerationItem(toleration).status());
-    std::string without = toleration;
-    std::erase(without, '=');
-    if (IsPlain(without)) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("--toleration: ", toleration, " is no KEY[=VALUE]:EFFECT"));
-  }
-  return absl::OkStatus();
-}
-
-// Checks amounts of CPUs and bytes, which are copied into the manifests.
-absl::Status CheckAmounts(const ManifestOptions& options) {
-  constexpr double kCpusMin = 0.001;     // the smallest step that Kubernetes knows
-  constexpr double kClaimMin = 1 << 20;  // less holds no checkpoint, and a unit was forgotten
-  const double daemon = static_cast<double>(MemoryBudget::kLimitMin);
-  const double worker = options.ps == 0 ? daemon * kNodeMemoryParts : daemon;
-  struct Amount {
-    const char* flag;
-    const std::string& text;
-    double least;
-    bool bytes;
-  };
-  for (const Amount& amount : {Amount{"--cpu", options.cpu, kCpusMin, false},
-                               Amount{"--ps-cpu", options.ps_cpu, kCpusMin, false},
-                               Amount{"--memory", options.memory, worker, true},
-                               Amount{"--ps-memory", options.ps_memory, daemon, true},
-                               Amount{"--storage-size", options.storage_size, kClaimMin, true}}) {
-    if (amount.text.empty()) continue;
-    const absl::StatusOr<double> quantity = ParseQuantity(amount.text);
-    if (!quantity.ok()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(amount.flag, ": ", std::string(quantity.status().message())));
-    }
-    if (*quantity >= amount.least) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat(amount.flag, ": ", amount.text, amount.bytes ? " bytes" : " CPUs",
-                     " are too few, at least ",
-                     amount.bytes ? HumanBytes(static_cast<uint64_t>(amount.least)) : "1m",
-                     " are needed", amount.bytes ? "; 8Gi are 8 x 1024^3 bytes" : ""));
-  }
-  return absl::OkStatus();
-}
-
-// Checks that the file of --export outlives the pod that writes it.
-absl::Status CheckExport(const ManifestOptions& options) {
-  const std::string& to = options.export_to;
-  const std::string ending = std::filesystem::path(to).extension().string();
-  if (!ending.empty() && ending != ".safetensors") {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--export: ", to, ": safetensors are written, which are no ", ending));
-  }
-  if (to.empty() || absl::StartsWith(to, "s3://")) return absl::OkStatus();
-  if (absl::StrContains(to, "://")) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--export: ", to, " is no object store that is known: s3://BUCKET/FILE is"));
-  }
-  if (absl::StrContains(options.storage, "://")) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--export: ", to,
-                     " would be gone with the pod: --storage names no claim, so name "
-                     "s3://BUCKET/model.safetensors"));
-  }
-  const std::string path = std::filesystem::path(to).lexically_normal().string();
-  if (absl::StartsWith(path, "/job/") && path.size() > 5 && path.back() != '/') {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat("--export: ", to,
-                   " would be gone with the pod: name a file below /job, where the claim is, or "
-                   "s3://BUCKET/model.safetensors"));
-}
-
 absl::Status RenderFlags::Check() {
-  for (const auto& [flag, value] :
-       {std::pair("--image", &options.image), std::pair("--storage", &options.storage),
-        std::pair("--data", &options.data),
-        std::pair("--service-account", &options.service_account),
-        std::pair("--image-pull-secret", &options.image_pull_secret),
-        std::pair("--priority-class", &options.priority_class),
-        std::pair("--queue", &options.queue), std::pair("--export", &options.export_to),
-        std::pair("--storage-class", &options.storage_class)}) {
-    if (IsPlain(*value)) continue;
-    return absl::InvalidArgumentError(absl::StrCat(flag, ": ", *value, " is no name"));
-  }
-  if (options.name_space != ObjectName(options.name_space)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--namespace: ", options.name_space, " is no name of a namespace"));
-  }
-  RETURN_IF_ERROR(CheckNodeChoice(options));
-  RETURN_IF_ERROR(CheckAmounts(options));
-  RETURN_IF_ERROR(CheckExport(options));
+  RETURN_IF_ERROR(CheckManifestOptions(options));
   if (ps_kind != "statefulset" && ps_kind != "job") {
     return absl::InvalidArgumentError(
         absl::StrCat("--ps-kind: is statefulset or job, and not ", ps_kind));
@@ -273,10 +164,13 @@ absl::Status RenderFlags::Check() {
     return absl::InvalidArgumentError(
         "--queue: a queue lets Jobs begin, and so needs --ps-kind job");
   }
-  if (options.spot && (!options.queue.empty() || options.ps == 0)) {
+  if (options.spot && options.ps == 0) {
     return absl::InvalidArgumentError(
-        "--spot: a Deployment of workers neither waits in a queue nor holds variables: leave out "
-        "--spot, or --queue and --ps 0");
+        "--spot: a Deployment of workers holds no variables: leave out --spot or --ps 0");
+  }
+  if (options.spot && !options.queue.empty()) {
+    return absl::InvalidArgumentError(
+        "--spot: a Deployment of workers waits in no queue: leave out --spot or --queue");
   }
   options.ttl_s = SecondsOf(ttl);
   if (ttl != "never" && options.ttl_s == 0) {
@@ -319,10 +213,6 @@ size_t LargestConfigMap(const std::string& manifests) {
 
 // Checks the flags of a cluster without ps.
 absl::Status CheckNodes(const RenderFlags& flags) {
-  if (flags.workers == 0) {
-    return absl::InvalidArgumentError(
-        "--ps 0: the workers hold the variables, and there have to be some: --workers N");
-  }
   if (!flags.options.ps_cpu.empty() || !flags.options.ps_memory.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
         flags.options.ps_cpu.empty() ? "--ps-memory" : "--ps-cpu",
@@ -332,11 +222,15 @@ absl::Status CheckNodes(const RenderFlags& flags) {
   return absl::OkStatus();
 }
 
-// Checks that the cluster that the flags ask for can train the job, and returns the job as its file
+struct JobToRender {
+  Job job;         // as its file says it
+  Job in_cluster;  // with the strategy of the cluster
+};
+
+// Checks that the cluster that the flags ask for can train the job. Pods get the job as its file
 // says it: the coordinator chooses the strategy for its cluster itself, and keeps the `consistency`
 // of a directory that holds the job already. Says in the flags how many ps the cluster has.
-absl::StatusOr<Job> ReadJobFor(RenderFlags& flags, const std::string& path) {
-  PosixFiles files;
+absl::StatusOr<JobToRender> ReadJobFor(Files& files, RenderFlags& flags, const std::string& path) {
   const auto read = [&](std::span<const std::string> settings) {
     return ReadUserJob(files, path, settings);
   };
@@ -368,8 +262,44 @@ absl::StatusOr<Job> ReadJobFor(RenderFlags& flags, const std::string& path) {
                            .devices = static_cast<size_t>(std::max<int64_t>(flags.gpus, 1)),
                            .divides_batches = flags.gpus > 1,
                            .by_flags = true};
-  RETURN_IF_ERROR(ReadJobIn(shape, flags.set, read).status());
-  return job;
+  ASSIGN_OR_RETURN(JobInCluster in_cluster, ReadJobIn(shape, flags.set, read));
+  return JobToRender{std::move(job), std::move(in_cluster.job)};
+}
+
+// Says what the objects are called, if others are called so as well, and which claim they wait for.
+void SayBeside(const RenderFlags& flags, bool named, std::ostream& err) {
+  const std::string& name = flags.options.name;
+  if (!named && name == "job") {
+    err << "paracord " << kCommand << ": warning: all objects are named `job`, as those of any "
+        << "other job file of this name: --name NAME tells them apart\n";
+  }
+  if (!flags.options.storage.empty()) return;
+  err << "paracord " << kCommand << ": the pods wait for the claim " << name
+      << ", which is apart from these objects: paracord render storage "
+      << (named ? absl::StrCat("--name ", name, " ") : "") << flags.job_file
+      << " | kubectl apply -f -\n";
+}
+
+// Says how a ConfigMap is applied that is too large for `kubectl apply`.
+void SayLargest(const std::string& manifests, std::ostream& err) {
+  constexpr size_t kAnnotationBytesMax = 262144;  // Kubernetes'
+  const size_t bytes = LargestConfigMap(manifests);
+  if (bytes <= kAnnotationBytesMax) return;
+  err << kCommand << ": the ConfigMap has about " << bytes << " bytes, more than the "
+      << kAnnotationBytesMax << " that `kubectl apply` may keep in an annotation: apply it with "
+      << "`kubectl apply --server-side -f FILE`\n";
+}
+
+// Refuses flags of the claim, which is rendered apart from the other objects.
+absl::Status CheckNoStorageFlags(Args args) {
+  for (const std::string& arg : args) {
+    for (const char* flag : {"--storage-size", "--storage-class"}) {
+      if (arg != flag && !absl::StartsWith(arg, absl::StrCat(flag, "="))) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat(flag, ": is a flag of `paracord render storage`, which writes the claim"));
+    }
+  }
+  return absl::OkStatus();
 }
 
 // paracord render storage: the claim alone, which outlives the objects of the job.
@@ -394,6 +324,9 @@ int RunRenderStorage(Args args, std::ostream& out, std::ostream& err) {
   const absl::StatusOr<std::string> claim = StorageManifest(own.options);
   if (!claim.ok()) return refuse(claim.status());
   out << *claim;
+  for (const std::string& warning : StorageWarnings(files, *job, own.options)) {
+    err << "paracord render storage: warning: " << warning << "\n";
+  }
   return 0;
 }
 
@@ -415,16 +348,20 @@ int RunRender(Args args, std::ostream& out, std::ostream& err) {
               "StatefulSet or a Job of workers alone. Data files whose paths are relative to the\n"
               "job file are below /data in the pods.");
   own.AddTo(flags);
+  if (const absl::Status wrong = CheckNoStorageFlags(args); !wrong.ok()) {
+    return Fail(kCommand, Text(wrong), ExitCode::kConfiguration, err);
+  }
   const auto code = flags.ParseOrExit(help ? args : args.subspan(1), "paracord render", out, err);
   if (code.has_value()) return *code;
   const auto refuse = [&](const std::string& why) {
     return Fail(kCommand, why, ExitCode::kConfiguration, err);
   };
   const std::string path = AbsolutePath(own.job_file);
-  const absl::StatusOr<Job> job = ReadJobFor(own, path);
-  if (!job.ok()) return refuse(Text(job.status()));
+  PosixFiles files;
+  const absl::StatusOr<JobToRender> read = ReadJobFor(files, own, path);
+  if (!read.ok()) return refuse(Text(read.status()));
   const bool named = !options.name.empty();
-  if (const absl::Status wrong = NameObjects(job->name, options.name); !wrong.ok()) {
+  if (const absl::Status wrong = NameObjects(read->job.name, options.name); !wrong.ok()) {
     return refuse(Text(wrong));
   }
   if (const absl::Status wrong = own.Check(); !wrong.ok()) return refuse(Text(wrong));
@@ -435,28 +372,14 @@ int RunRender(Args args, std::ostream& out, std::ostream& err) {
                                  options.gpus > 0 ? "-cuda" : "");  // named by deploy/image
   }
   const std::string directory = std::filesystem::path(path).parent_path().string();
-  const absl::StatusOr<std::string> manifests = KubernetesManifests(*job, directory, options);
+  const absl::StatusOr<std::string> manifests = KubernetesManifests(read->job, directory, options);
   if (!manifests.ok()) return refuse(Text(manifests.status()));
   out << *manifests;
-  if (!named && options.name == "job") {
-    err << "paracord " << kCommand << ": warning: all objects are named `job`, as those of any "
-        << "other job file of this name: --name NAME tells them apart\n";
-  }
-  if (options.storage.empty()) {
-    err << "paracord " << kCommand << ": the pods wait for the claim " << options.name
-        << ", which is apart from these objects: paracord render storage "
-        << (named ? absl::StrCat("--name ", options.name, " ") : "") << own.job_file
-        << " | kubectl apply -f -\n";
-  }
-  for (const std::string& warning : ManifestWarnings(*job, directory, options)) {
+  SayBeside(own, named, err);
+  for (const std::string& warning : ManifestWarnings(files, read->in_cluster, directory, options)) {
     err << "paracord " << kCommand << ": warning: " << warning << "\n";
   }
-  constexpr size_t kAnnotationBytesMax = 262144;  // Kubernetes'
-  if (const size_t bytes = LargestConfigMap(*manifests); bytes > kAnnotationBytesMax) {
-    err << kCommand << ": the ConfigMap has about " << bytes << " bytes, more than the "
-        << kAnnotationBytesMax << " that `kubectl apply` may keep in an annotation: apply it with "
-        << "`kubectl apply --server-side -f FILE`\n";
-  }
+  SayLargest(*manifests, err);
   return 0;
 }
 

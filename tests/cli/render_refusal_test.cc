@@ -20,6 +20,16 @@ TEST_CASE("flags of render that are no names, times or tolerations are refused b
                                                 {"--ttl", "soon"},
                                                 {"--namespace", "A b"},
                                                 {"--cpu", "1 2"},
+                                                {"--storage", "s3:/x"},
+                                                {"--storage", "s3://"},
+                                                {"--storage", "gs://bucket/x"},
+                                                {"--data", "Foo_"},
+                                                {"--data", "-foo"},
+                                                {"--service-account", "a..b"},
+                                                {"--queue", "Team"},
+                                                {"--workers", "0"},
+                                                {"--storage-size", "5Gi"},
+                                                {"--storage-class", "fast"},
                                                 {"--spot", "--queue", "team"},
                                                 {"--ps-kind", "deployment"},
                                                 {"--queue", "team", "--ps-kind", "statefulset"}}) {
@@ -57,10 +67,13 @@ TEST_CASE("amounts that Kubernetes or a daemon would refuse are refused by the f
   CHECK(example.Render({"--cpu", "0.0001"}).code == 2);
   // A daemon has a least budget, and a node has two of them.
   CHECK(absl::StrContains(example.Render({"--ps-memory", "127Mi"}).err,
-                          "--ps-memory: 127Mi bytes are too few, at least 128.0 MiB are needed"));
+                          "--ps-memory: 127Mi are too few, at least 128.0 MiB are needed"));
   CHECK(absl::StrContains(example.Render({"--ps", "0", "--memory", "255Mi"}).err,
-                          "--memory: 255Mi bytes are too few, at least 256.0 MiB are needed"));
+                          "--memory: 255Mi are too few, at least 256.0 MiB are needed"));
+  CHECK(absl::StrContains(example.Render({"--memory", "8"}).err, "--memory: 8 bytes are too few"));
   CHECK(example.Render({"--ps", "0", "--memory", "256Mi"}).code == 0);
+  CHECK(absl::StrContains(example.Render({"--storage-size=5Gi"}).err,
+                          "--storage-size: is a flag of `paracord render storage`"));
 }
 
 TEST_CASE("--export to a path that is lost with the pod is refused") {
@@ -73,6 +86,9 @@ TEST_CASE("--export to a path that is lost with the pod is refused") {
     CHECK(refused.code == 2);
     CHECK(absl::StrContains(refused.err, absl::StrCat("--export: ", lost)));
   }
+  CHECK(absl::StrContains(example.Render({"--export", "/job/out.st"}).err,
+                          "/job/out.st: the file is of the format safetensors: call it "
+                          "/job/out.safetensors"));
   CHECK(example.Render({"--export", "/job/m.safetensors"}).code == 0);
   CHECK(example.Render({"--export", "/job/a/../m", "--storage", "mine"}).code == 0);
   const Rendered no_claim =
@@ -132,7 +148,9 @@ TEST_CASE("render refuses another cluster manager and wrong flags, naming them")
   CHECK(absl::StrContains(mirrored.err,
                           "--ps 2: the job's strategy is multi_worker_mirrored, with which workers "
                           "hold the variables: leave --ps out"));
-  CHECK(absl::StrContains(example.Render({"--ps", "0", "--workers", "0"}).err, "--workers N"));
+  const Rendered spot = example.Render({"--ps", "0", "--spot"});
+  CHECK(absl::StrContains(spot.err, "leave out --spot or --ps 0"));
+  CHECK_FALSE(absl::StrContains(spot.err, "--queue"));
   CHECK(absl::StrContains(
       example.Render({"--gpus", "2", "--set", "stages=2", "--set", "accumulate=4"}).err,
       "--gpus 2: the job's `stages` are computed by devices of the processor alone"));

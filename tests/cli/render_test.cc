@@ -175,12 +175,21 @@ TEST_CASE("--spot has workers on nodes that may vanish, as many as there is work
   CHECK(
       spot.has("apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: counting-job-worker\n"));
   CHECK(spot.has("kind: HorizontalPodAutoscaler\n"));
-  CHECK(spot.has("  maxReplicas: 12\n"));
+  CHECK(spot.has("  minReplicas: 3\n  maxReplicas: 12\n"));
+  CHECK_FALSE(spot.has("  replicas: "));  // which each `kubectl apply` would set again
+  CHECK(absl::StrContains(spot.err, "the autoscaler needs metrics-server in the cluster"));
   CHECK(spot.has("      - {key: cloud.google.com/gke-spot, operator: Exists}\n"));
   CHECK(spot.has("{key: eks.amazonaws.com/capacityType, operator: NotIn, values: [SPOT]}"));
   CHECK_FALSE(spot.has("render: "));
   CHECK_FALSE(example.Render({}).has("eks.amazonaws.com"));
   CHECK(example.Render({"--spot", "--ps", "0"}).code == 2);
+
+  const Rendered gpus = example.Render({"--spot", "--workers", "3", "--gpus", "1"});
+  REQUIRE(gpus.code == 0);
+  CHECK_FALSE(gpus.has("kind: HorizontalPodAutoscaler\n"));
+  CHECK(gpus.has("kind: Deployment\n"));
+  CHECK(gpus.has("  replicas: 3\n  selector:\n"));
+  CHECK(absl::StrContains(gpus.err, "--spot with --gpus has no autoscaler"));
 }
 
 TEST_CASE("the ps are an Indexed Job that ends with the job, which a queue may hold") {
@@ -364,11 +373,57 @@ TEST_CASE("render warns of what the pods will lack") {
                               .Render({"--data", "images"})
                               .err,
                           "workers refuse without --allow-programs"));
+  // What is mounted at /data does not reach other paths.
+  const std::string outside = "data.train.labels: /mnt/y.npy is outside of /data";
+  for (const std::vector<std::string>& more : {std::vector<std::string>{}, {"--data", "images"}}) {
+    std::vector<std::string> args = {"--set", "data.train.labels=/mnt/y.npy"};
+    args.insert(args.end(), more.begin(), more.end());
+    CHECK(absl::StrContains(example.Render(args).err, outside));
+  }
+  const Rendered weights =
+      example.Render({"--data", "images", "--set", "initial_weights=w/first.safetensors"});
+  INFO(weights.err);
+  CHECK(weights.code == 0);
+  CHECK(absl::StrContains(weights.err,
+                          "initial_weights are read from /data/w/first.safetensors: the claim "
+                          "images has to hold w/first.safetensors"));
+}
+
+// Returns the word behind `flag` and a blank; "" without the flag.
+std::string ValueIn(const std::string& text, const std::string& flag) {
+  const size_t at = text.find(flag + " ");
+  if (at == std::string::npos) return "";
+  const std::string value = text.substr(at + flag.size() + 1);
+  return value.substr(0, value.find_first_of(" ,\n"));
+}
+
+TEST_CASE("render warns of pods and claims that are too small, and names a size that is enough") {
+  RenderExample example(R"({"class_name": "Sequential", "config": {"name": "s", "layers": [
+    {"class_name": "InputLayer", "config": {"batch_shape": [null, 2], "name": "in"}},
+    {"class_name": "Dense", "config": {"name": "dense", "units": 60000000}}]}})");
+  for (const std::vector<std::string>& of :
+       {std::vector<std::string>{"--ps-memory", "kubernetes"}, {"--storage-size", "storage"}}) {
+    const auto render = [&](const std::string& size) {
+      return example.Render({of[0], size}, "Counting Job", of[1]);
+    };
+    const Rendered small = render("256Mi");
+    INFO(small.err);
+    REQUIRE(small.code == 0);
+    const std::string enough = ValueIn(small.err, of[0]);
+    REQUIRE_FALSE(enough.empty());
+    CHECK(ValueIn(render(enough).err, of[0]).empty());
+  }
+  const Rendered nodes = example.Render({"--ps", "0", "--memory", "512Mi"});
+  const std::string enough = ValueIn(nodes.err, "--memory");
+  INFO(nodes.err);
+  REQUIRE_FALSE(enough.empty());
+  CHECK(ValueIn(example.Render({"--ps", "0", "--memory", enough}).err, "--memory").empty());
 }
 
 TEST_CASE("rendered manifests have the job's own cluster, settings and model") {
   RenderExample example;
-  const Rendered rendered = example.Render({"--ps", "3", "--set", "epochs=7"});
+  const Rendered rendered =
+      example.Render({"--ps", "3", "--set", "epochs=7", "--set", "data.train.labels=/mnt/y.npy"});
   REQUIRE(rendered.code == 0);
   const auto cluster = ParseTfConfig(BlockOf(rendered.out, "cluster.json").dump());
   REQUIRE(cluster.ok());

@@ -35,7 +35,7 @@ class RenderExample {
         {"name", name},
         {"model", "model.json"},
         {"data",
-         {{"train", {{"format", "npy"}, {"features", "data/x.npy"}, {"labels", "/mnt/y.npy"}}}}},
+         {{"train", {{"format", "npy"}, {"features", "data/x.npy"}, {"labels", "data/y.npy"}}}}},
         {"loss", "mean_squared_error"},
         {"optimizer", "sgd"}};
     args.insert(args.begin(), {what, directory_.Write("job.json", job.dump())});

@@ -1,0 +1,13 @@
+// Checks what goes into the manifests of a job on Kubernetes, which takes it or refuses it. Pure.
+#pragma once
+
+#include "absl/status/status.h"
+#include "cli/manifests.h"
+
+namespace paracord {
+
+// INVALID_ARGUMENT names the flag of `paracord render` whose value is no name, selector, toleration
+// or amount of Kubernetes, is too small for a daemon, or is a file that is lost with its pod.
+absl::Status CheckManifestOptions(const ManifestOptions& options);
+
+}  // namespace paracord
