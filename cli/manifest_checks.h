@@ -1,4 +1,5 @@
-// Checks what goes into the manifests of a job on Kubernetes, which takes it or refuses it. Pure.
+// Checks the options of `paracord render kubernetes` before manifests are written, so that no API
+// server refuses the manifests later. Pure.
 #pragma once
 
 #include "absl/status/status.h"

@@ -14,8 +14,8 @@ namespace {
 
 constexpr size_t kBarLeast = 8, kBarMost = 40;
 constexpr size_t kBarFrame = 4;      // its brackets and the two spaces behind it
-constexpr size_t kLossColumns = 28;  // of a terminal that still shows the loss
-constexpr size_t kNoteLeast = 8;     // of a note that is cut
+constexpr size_t kLossColumns = 28;  // the narrowest terminal that shows the loss
+constexpr size_t kNoteLeast = 8;     // a shorter note is not shown
 
 // JSON has no NaN: null stands for a number that nobody has computed.
 double NumberOf(const nlohmann::json& status, const char* key) {

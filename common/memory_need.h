@@ -1,6 +1,6 @@
-// The memory that a ps needs for a set of partitions: one sum, by which a ps refuses what does not
-// fit its --memory-limit (MemoryBudget::HoldVariables), and by which a coordinator gives up a move
-// before it orders what the ps would refuse. Pure.
+// The memory that a ps needs for a set of partitions. A ps refuses partitions whose need is above
+// its --memory-limit (MemoryBudget::HoldVariables). A coordinator computes the same need before it
+// moves partitions, and gives the move up if a ps would refuse them. Pure.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace paracord {
 // A partition on a ps, in bytes.
 struct PartitionNeed {
   uint64_t resident = 0;  // values and slots
-  uint64_t pushed = 0;    // of a gradient of all elements; 0: not trained, or rows travel alone
+  uint64_t pushed = 0;    // a gradient of all elements; 0: not trained, or rows alone are pushed
   bool trains_rows = false;
 };
 

@@ -19,7 +19,7 @@ namespace paracord {
 struct PackedFileSizes {
   size_t block = 256 << 10;            // bytes that are unpacked at once
   uint64_t every = uint64_t{4} << 20;  // bytes between two states, doubled for a large file
-  size_t states_max = 64;              // of some 50 KiB each
+  size_t states_max = 64;              // a state takes some 50 KiB
   size_t blocks_max = 12;              // blocks read last
   size_t readers_max = 4;              // places from which reads go on
 };

@@ -33,7 +33,7 @@ class PjrtClient {
   // A compiled module.
   struct Loaded {
     PjrtOwned<PjrtLoaded> executable;
-    std::vector<PjrtArray> results;  // of each replica
+    std::vector<PjrtArray> results;  // by replica
   };
   // An array read by a run. Its memory must stay unchanged until the run has ended.
   struct Argument {

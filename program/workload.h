@@ -75,9 +75,9 @@ absl::StatusOr<Workload> OpenWorkload(Files& files, Job job, const BuildProgramF
 // existing values: reads no training data, and makes no feed.
 absl::StatusOr<Workload> OpenSource(Files& files, const Job& job, DataSpec data,
                                     const BuildProgramFn& build, const KeepPlace& keep = {});
-// Returns the job whose program predicts for the records of `data`, without labels or weights: no
-// losses, no metrics, and only these records (key inputs_alone), which are read in their order with
-// memory that does not grow with their number.
+// Returns the job whose program predicts for the records of `data`. The job has no labels, weights,
+// losses or metrics (key inputs_alone). Its records are read in the order of the file, with memory
+// that does not grow with the file.
 Job PredictingJob(Job job, DataSpec data);
 
 }  // namespace paracord

@@ -32,8 +32,8 @@ absl::Status CheckSnapshotOrder(const SnapshotRequest& request, uint32_t index) 
     return absl::InvalidArgumentError(
         absl::StrCat("\"", request.base(), "\" is no name of a checkpoint"));
   }
-  // Ps that are the first holders of no partition write no file, and so the others' numbers are
-  // smaller than their indices.
+  // Files are numbered among the ps that write one, so a file's number may be smaller than the
+  // index of its ps, and never larger.
   if (request.ps() > index || request.ps() >= request.ps_count()) {
     return absl::InvalidArgumentError(absl::StrCat("this is ps ", index, ", the order is for ",
                                                    request.ps(), " of ", request.ps_count()));

@@ -75,13 +75,13 @@ class CheckpointRows {
   struct Partition {
     size_t variable = 0;
     uint64_t row_begin = 0, row_end = 0;
-    std::deque<Link> links;         // that are still to be read
-    std::vector<uint64_t> ids;      // of the records of the link at hand
+    std::deque<Link> links;         // not read yet
+    std::vector<uint64_t> ids;      // the ids of the records in the link being read
     std::vector<uint64_t> removed;  // ids that this link removes
-    TableMetadata now;              // of the newest link
+    TableMetadata now;              // the newest link's
     std::vector<Place> places;      // ascending ids
     std::optional<uint32_t> whole;  // a fixed table's run of all rows
-    bool averages = false;          // that run has averages
+    bool averages = false;          // `whole` has averages in place of values
   };
   struct Table {
     bool growing = false;

@@ -18,8 +18,8 @@ std::vector<uint64_t> BytesNow(const JobView& job);
 // Returns the index of the ps of each partition.
 std::vector<uint32_t> HoldersOf(const std::vector<PartitionSpec>& placed);
 
-// Returns the partitions of each ps that is there and holds exactly those that the layout gives it;
-// none of another ps.
+// Returns the partitions that each ps holds, by ps. A ps that is away, or whose partitions differ
+// from those of the layout, counts as one without partitions.
 std::vector<std::vector<HeldPartition>> HeldByPs(const JobView& job);
 
 // Returns how many bytes of memory a byte of values takes with the optimizer's state, where the
@@ -29,8 +29,9 @@ double ResidentPerByte(const JobView& job, const std::vector<uint64_t>& bytes);
 // table, which counts all memory of its rows, and else by ResidentPerByte.
 std::vector<uint64_t> ResidentBytes(const JobView& job, const std::vector<uint64_t>& bytes);
 
-// Returns what each of `to.ps` needs that serves its partitions of a layout, by the sum with which
-// a ps refuses a Load, but for pushes to a fixed table whose own optimizer changes all rows.
+// Returns the memory that each ps of the layout `to` needs for its partitions, by the same sum
+// (common/memory_need.h) by which a ps refuses a Load. The sum leaves out pushes to a fixed table
+// whose own optimizer changes all rows.
 std::vector<MemoryNeed> NeedsOf(const JobView& job, const Layout& to);
 
 inline constexpr uint64_t kUnlimitedBytes = uint64_t{1} << 62;

@@ -1,4 +1,5 @@
-// A layout says which ps hold a running job, and which one or two of them have each partition.
+// A layout lists the ps of a running job, and for each partition its first holder and perhaps a
+// second one.
 // job.state stores the layout once `paracord scale` has moved the job, or the job has copies, and
 // the next coordinator finds the partitions there. Without a stored layout a rule (placement.h)
 // places the partitions on the ps that the coordinator was started with. Plain data and pure
