@@ -370,14 +370,19 @@ TEST_CASE("a ps that a move was to bring in is told when the job ends meanwhile"
 
 constexpr auto kOftenCheckpoints = [](Job& job) { job.checkpoint.every_seconds = 0.5; };
 
-TEST_CASE("checkpoints that fail while a move prepares are tries of it") {
-  CoreHarness harness(kOftenCheckpoints);
+// A job with a growing table trains on one ps, and the other one waits to be asked for.
+void MoveToOnePs(CoreHarness& harness) {
   harness.growing = true;
   TrainOneSplit(harness);
   Scale(harness, 1);
   harness.Run(3000);
   REQUIRE(MoveOf(harness).at("phase") == "done");
   RestartSecondPs(harness);
+}
+
+TEST_CASE("checkpoints that fail while a move prepares are tries of it") {
+  CoreHarness harness(kOftenCheckpoints);
+  MoveToOnePs(harness);
   harness.round_status = absl::ResourceExhaustedError("/job/checkpoints: no space left");
   Scale(harness, 2);
   harness.Run(30'000);
@@ -387,12 +392,7 @@ TEST_CASE("checkpoints that fail while a move prepares are tries of it") {
 
 TEST_CASE("a ps that cannot prepare its partitions is given up, and training goes on") {
   CoreHarness harness(kOftenCheckpoints);
-  harness.growing = true;
-  TrainOneSplit(harness);
-  Scale(harness, 1);
-  harness.Run(3000);
-  REQUIRE(MoveOf(harness).at("phase") == "done");
-  RestartSecondPs(harness);
+  MoveToOnePs(harness);
   harness.prepare_status = absl::NotFoundError("/job/checkpoints/x/manifest: no such file");
   Scale(harness, 2);
   harness.Run(100'000);
