@@ -8,7 +8,7 @@
 namespace paracord {
 namespace {
 
-constexpr uint64_t kMiB = 1 << 20;
+constexpr uint64_t kNeededMiB = 1 << 20;
 
 bool Holds(uint64_t limit, const MemoryNeed& need) {
   return MemoryBudget(limit)
@@ -17,9 +17,10 @@ bool Holds(uint64_t limit, const MemoryNeed& need) {
 }
 
 TEST_CASE("a process with the least limit of a need holds it, and with a byte less it does not") {
-  std::vector<MemoryNeed> needs = {{}, {42 * kMiB, 14 * kMiB}, {7, 1, 3}, {1, 0, 0, true}};
+  std::vector<MemoryNeed> needs = {
+      {}, {42 * kNeededMiB, 14 * kNeededMiB}, {7, 1, 3}, {1, 0, 0, true}};
   for (uint64_t pushed = 1; pushed < 100; ++pushed) {
-    needs.push_back({5 * kMiB, pushed * pushed, kMiB, pushed % 2 == 0});
+    needs.push_back({5 * kNeededMiB, pushed * pushed, kNeededMiB, pushed % 2 == 0});
   }
   for (const MemoryNeed& need : needs) {
     CAPTURE(need.variables, need.pushed, need.rounds, need.round_rows);
@@ -33,14 +34,15 @@ TEST_CASE("a process with the least limit of a need holds it, and with a byte le
 }
 
 TEST_CASE("partitions of a ps are summed, with sums of rounds for those that are pushed whole") {
-  const std::vector<PartitionNeed> held = {{42 * kMiB, 14 * kMiB, false}, {kMiB, 0, true}};
+  const std::vector<PartitionNeed> held = {{42 * kNeededMiB, 14 * kNeededMiB, false},
+                                           {kNeededMiB, 0, true}};
   const MemoryNeed calm = NeedOfAll(held, {});
-  CHECK(calm.variables == 43 * kMiB);
-  CHECK(calm.pushed == 14 * kMiB + 14 * kMiB / 64 + 64 * 1024);
+  CHECK(calm.variables == 43 * kNeededMiB);
+  CHECK(calm.pushed == 14 * kNeededMiB + 14 * kNeededMiB / 64 + 64 * 1024);
   CHECK(calm.rounds == 0);
   CHECK_FALSE(calm.round_rows);
   const MemoryNeed rounds = NeedOfAll(held, {.lanes = 4, .keeps_before = true});
-  CHECK(rounds.rounds == 3 * 14 * kMiB);
+  CHECK(rounds.rounds == 3 * 14 * kNeededMiB);
   CHECK(rounds.round_rows);
 }
 
