@@ -8,8 +8,8 @@ namespace paracord {
 namespace {
 
 // The default timeouts.drain_ms of a job, 25 s, and 15 s are 40 s; a node finishes its batch, too,
-// as with `paracord render`. The operator's services name ready pods alone, so that a readiness
-// probe would keep its tasks from finding each other.
+// as with `paracord render`. The operator's services name ready pods alone, so that a readiness or
+// a startup probe would keep the tasks of a TFJob from finding each other, and even themselves.
 TEST_CASE("pods of operators have time to leave, probes, and nodes apart from each other") {
   if (RunShell("python3 -c 'import yaml'").code != 0) {
     WARN("skipped: this Python has no yaml (package python3-yaml)");
@@ -23,17 +23,17 @@ TEST_CASE("pods of operators have time to leave, probes, and nodes apart from ea
     CHECK(result.code == 0);
     return result.said;
   };
-  const std::string no_ready = "startup,liveness ", all = "startup,readiness,liveness ";
+  const std::string alive = "liveness ", all = "startup,readiness,liveness ";
   const std::string mnist = "dist-mnist-for-e2e-test-";
   CHECK(pods("tfjob/tfjob.yaml") ==
-        mnist + "ps-0 40 " + no_ready + "replica-index=0,replica-type=worker\n" +  //
-            mnist + "ps-1 40 " + no_ready + "replica-index=0,replica-type=worker\n" + mnist +
-            "worker-0 40 " + no_ready + "-\n" +          //
-            mnist + "worker-1 40 " + no_ready + "-\n" +  //
-            mnist + "worker-2 40 " + no_ready + "-\n" +  //
-            mnist + "worker-3 40 " + no_ready + "-\n");
-  CHECK(pods("tfjob/mirrored.yaml") == "multi-worker-worker-0 55 " + no_ready + "all\n" +
-                                           "multi-worker-worker-1 55 " + no_ready + "all\n");
+        mnist + "ps-0 40 " + alive + "replica-index=0,replica-type=worker\n" +  //
+            mnist + "ps-1 40 " + alive + "replica-index=0,replica-type=worker\n" + mnist +
+            "worker-0 40 " + alive + "-\n" +          //
+            mnist + "worker-1 40 " + alive + "-\n" +  //
+            mnist + "worker-2 40 " + alive + "-\n" +  //
+            mnist + "worker-3 40 " + alive + "-\n");
+  CHECK(pods("tfjob/mirrored.yaml") == "multi-worker-worker-0 55 " + alive + "all\n" +
+                                           "multi-worker-worker-1 55 " + alive + "all\n");
   CHECK(pods("jobset/jobset.yaml") ==
         "mnist-coordinator-0 40 " + all + "replicatedjob-name=ps\n" +  //
             "mnist-ps-0 40 " + all + "replicatedjob-name=coordinator\n" + "mnist-worker-0 30 " +
