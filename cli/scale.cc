@@ -107,6 +107,27 @@ int WaitForMove(GrpcNetwork& network, const std::string& address, uint64_t versi
   }
 }
 
+// Returns the coordinator's address: the one that is given, or that of the leader of the job in
+// `dir`.
+absl::StatusOr<std::string> LeaderOf(Files& files, const std::string& given,
+                                     const std::string& dir) {
+  if (given.empty() == dir.empty()) {
+    return absl::InvalidArgumentError("give either --address or --dir");
+  }
+  if (dir.empty()) return given;
+  const std::string address = AddressIn(files, dir);
+  if (address.empty()) {
+    return absl::NotFoundError(absl::StrCat(dir, "/coordinator.address is not there"));
+  }
+  if (address.starts_with("0.0.0.0:") || address.starts_with("[::]:")) {
+    return absl::NotFoundError(
+        absl::StrCat(dir, "/coordinator.address has ", address,
+                     ", at which the coordinator listens, and which names no machine: give "
+                     "--address with the name of its machine or service"));
+  }
+  return address;
+}
+
 }  // namespace
 
 int RunScale(Args args, std::ostream& out, std::ostream& err) {
@@ -135,12 +156,10 @@ int RunScale(Args args, std::ostream& out, std::ostream& err) {
     return Fail("scale", why, ExitCode::kConfiguration, err);
   };
   if (ps == 0) return wrong("--ps is missing: how many ps is the job to have?");
-  if (address.empty() == dir.empty()) return wrong("give either --address or --dir");
   AllFiles files;
-  if (!dir.empty()) {
-    address = AddressIn(files, dir);
-    if (address.empty()) return wrong(absl::StrCat(dir, "/coordinator.address is not there"));
-  }
+  const auto leader = LeaderOf(files, address, dir);
+  if (!leader.ok()) return wrong(leader.status().message());
+  address = *leader;
   GrpcOptions options;
   absl::Status safe = CheckAddress(address, dir.empty() ? "--address" : dir);
   if (safe.ok()) safe = SetUpSecurity(security, /*task=*/"", options);
