@@ -13,9 +13,11 @@
 #include "common/counter_random.h"
 #include "common/mix.h"
 #include "common/parallel.h"
+#include "common/prefetch.h"
 #include "config/flags.h"
 #include "measure.h"
 #include "restore_rows.h"
+#include "store/row_memory.h"
 #include "store/table_partition.h"
 
 namespace paracord::bench {
@@ -101,6 +103,56 @@ void Delta(GrowingTable& table, uint64_t keys, uint64_t& step, std::span<const f
   std::printf("looking through all rows for them: %.2f s\n", seconds);
 }
 
+// Records in huge pages, read and changed at random places with nothing else to do: the machine's
+// limit for tables that do not fit in a cache.
+class PlainRecords {
+ public:
+  PlainRecords(uint64_t records, uint64_t floats) : floats_(floats), memory_(floats, records) {
+    for (const std::span<float> some : memory_.AppendMany(records)) std::ranges::fill(some, 0.5f);
+  }
+
+  // Copies the first floats of the records that `ids` lead to.
+  void Read(std::span<const uint64_t> ids, std::span<float> out) const {
+    const size_t some = out.size() / ids.size();
+    ForRecords(ids, some, [&](size_t i, const float* record) {
+      std::copy_n(record, some, out.data() + i * some);
+    });
+  }
+  void Add(std::span<const uint64_t> ids) {
+    ForRecords(ids, floats_, [&](size_t, float* record) {
+      for (uint64_t f = 0; f < floats_; ++f) record[f] += 1;
+    });
+  }
+
+ private:
+  template <class Use>
+  void ForRecords(std::span<const uint64_t> ids, size_t floats, const Use& use) const {
+    constexpr size_t kAhead = 16, kPart = 512, kLine = 16;
+    ParallelFor((ids.size() + kPart - 1) / kPart, [&](size_t part) {
+      const auto record = [&](size_t i) {
+        return memory_.Row(static_cast<uint32_t>(ids[i] % memory_.rows()));
+      };
+      const size_t end = std::min(ids.size(), (part + 1) * kPart);
+      for (size_t i = part * kPart; i < end; ++i) {
+        if (i + kAhead < end) {
+          const float* const at = record(i + kAhead);
+          for (size_t f = 0; f < floats; f += kLine) PrefetchToRead(at + f);
+        }
+        use(i, record(i));
+      }
+    });
+  }
+
+  const uint64_t floats_;
+  RowMemory memory_;
+};
+
+// Prints what share of the machine's limit a way reaches.
+void PrintShare(const std::string& what, const Timing& timing, const Timing& limit) {
+  std::printf("  %s: %.2fx of %.2f M/s, which is what records without a table reach\n",
+              what.c_str(), limit.median / timing.median, MillionsASecond(limit));
+}
+
 void Growing(uint64_t keys, uint64_t dim, int rounds) {
   GrowingTableOptions options;
   options.variable.set_name("table");
@@ -126,21 +178,23 @@ void Growing(uint64_t keys, uint64_t dim, int rounds) {
     for (uint64_t& id : batch) id = IdOf(id);
   }
   std::vector<float> rows(kBatch * dim);
-  const std::vector<Way> ways = {{"lookup",
-                                  [&] {
-                                    for (size_t i = 0; i < kCallsOfRun; ++i) {
-                                      table->Lookup(batches.Next(), rows);
-                                    }
-                                  }},
-                                 {"update", [&] {
-                                    for (size_t i = 0; i < kCallsOfRun; ++i) {
-                                      table->Update(step++, batches.Next(), gradients);
-                                    }
-                                  }}};
+  PlainRecords plain(keys, 2 * dim);
+  const auto each_batch = [&](const auto& use) {
+    return [&, use] {
+      for (size_t i = 0; i < kCallsOfRun; ++i) use(batches.Next());
+    };
+  };
+  const std::vector<Way> ways = {
+      {"lookup", each_batch([&](const auto& ids) { table->Lookup(ids, rows); })},
+      {"update", each_batch([&](const auto& ids) { table->Update(step++, ids, gradients); })},
+      {"read", each_batch([&](const auto& ids) { plain.Read(ids, rows); })},
+      {"add", each_batch([&](const auto& ids) { plain.Add(ids); })}};
   const std::vector<Timing> timings = TakeTurns(ways, rounds);
   PrintGoal("lookups of a growing table", MillionsASecond(timings[0]), Bound::kAtLeast, 25, "M/s");
   PrintGoal("Adagrad updates of a growing table", MillionsASecond(timings[1]), Bound::kAtLeast, 20,
             "M/s");
+  PrintShare("lookups", timings[0], timings[2]);
+  PrintShare("updates", timings[1], timings[3]);
   Delta(*table, keys, step, gradients);
   PrintResult({.name = "growing_lookup", .value = MillionsASecond(timings[0]), .unit = "M rows/s"});
   PrintResult({.name = "growing_update", .value = MillionsASecond(timings[1]), .unit = "M rows/s"});
@@ -282,10 +336,20 @@ void Fixed(uint64_t rows, uint64_t dim, int rounds) {
   const auto pull = [&] {
     for (size_t i = 0; i < kCallsOfRun; ++i) table.partition().PullRows(table.Next(), values);
   };
-  const std::vector<Timing> timings = TakeTurns({{"pull", pull}, {"push", push}}, rounds);
+  PlainRecords plain(rows, 2 * dim);
+  const auto read = [&] {
+    for (size_t i = 0; i < kCallsOfRun; ++i) plain.Read(table.Next(), values);
+  };
+  const auto add = [&] {
+    for (size_t i = 0; i < kCallsOfRun; ++i) plain.Add(table.Next());
+  };
+  const std::vector<Timing> timings =
+      TakeTurns({{"pull", pull}, {"push", push}, {"read", read}, {"add", add}}, rounds);
   PrintGoal("rows pulled of a fixed table", MillionsASecond(timings[0]), Bound::kAtLeast, 10,
             "M/s");
   PrintGoal("rows pushed with Adagrad", MillionsASecond(timings[1]), Bound::kAtLeast, 25, "M/s");
+  PrintShare("pulls", timings[0], timings[2]);
+  PrintShare("pushes", timings[1], timings[3]);
   Beside(table, rows);
   FixedDelta(table, rows, dim);
   PrintResult({.name = "fixed_pull", .value = MillionsASecond(timings[0]), .unit = "M rows/s"});

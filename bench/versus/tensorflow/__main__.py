@@ -79,7 +79,7 @@ def memory_results():
 ROWS = {
     **{name: ("rate", [more(name, name, "samples/s", goal)])
        for name, goal in (("mlp64", 4), ("mlp256", 2.5), ("cnn64", 1.6), ("large", 2),
-                          ("tiny", 10), ("rows", 4))},
+                          ("tiny", 10), ("rows", 5))},
     "wire": ("wire", list(wire_results())),
     "start": ("start", [less("start", "start to first step", "s", 20)]),
     "accuracy": ("accuracy", [less("accuracy", "start to 90 % accuracy", "s", 2),
