@@ -140,20 +140,27 @@ const Manifest* Checkpoints::OtherFull(const std::set<std::string>& kept) const 
   return nullptr;
 }
 
+void Checkpoints::Doubt(const std::string& name, const std::string& why) {
+  doubted_ = true;
+  Refuse(name, absl::StrCat("it is not known whether it was committed: ", why));
+}
+
 bool Checkpoints::Lost(uint64_t committed_ever) const {
   return Usable() == nullptr && (!refused_.empty() || committed_ever > 0);
 }
 
 std::string Checkpoints::LostReason(const std::string& dir, uint64_t committed_ever) const {
   const std::string folder = CheckpointsDirectory(dir);
-  return absl::StrCat("no checkpoint can be restored: ",
-                      refused_.empty()
-                          ? absl::StrCat("job.state says that at least ", committed_ever,
-                                         " were committed, but ", folder, " holds none")
-                          : absl::StrCat("damaged or unreadable in ", folder, ": ",
-                                         absl::StrJoin(refused_, ", ", absl::PairFormatter(": "))),
-                      ". Put them back from a copy, or begin anew: remove ", folder, " and ", dir,
-                      "/job.state-* (paracord train --fresh does)");
+  const std::string which =
+      refused_.empty() ? absl::StrCat("job.state says that at least ", committed_ever,
+                                      " were committed, but ", folder, " holds none")
+                       : absl::StrCat("damaged or unreadable in ", folder, ": ",
+                                      absl::StrJoin(refused_, ", ", absl::PairFormatter(": ")));
+  const std::string help =
+      doubted_ ? "A coordinator that is started again asks the storage once more"
+               : absl::StrCat("Put them back from a copy, or begin anew: remove ", folder, " and ",
+                              dir, "/job.state-* (paracord train --fresh does)");
+  return absl::StrCat("no checkpoint can be restored: ", which, ". ", help);
 }
 
 uint64_t Checkpoints::LeastEntered(uint64_t batches) const {

@@ -56,6 +56,10 @@ class Checkpoints {
   uint64_t LeastEntered(uint64_t batches) const;
 
   void Refuse(const std::string& name, const std::string& why) { refused_.emplace(name, why); }
+  // The storage does not say whether this checkpoint was committed: it is refused until another
+  // coordinator finds it committed, or not there.
+  void Doubt(const std::string& name, const std::string& why);
+  bool doubted() const { return doubted_; }
   // It need not be the newest.
   void Add(Manifest manifest);
 
@@ -84,6 +88,7 @@ class Checkpoints {
 
   std::vector<Manifest> committed_;
   std::map<std::string, std::string> refused_;
+  bool doubted_ = false;   // at least one of them was refused by Doubt
   size_t more_links_ = 0;  // extra chain length: no full checkpoint fits
 };
 

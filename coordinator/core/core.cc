@@ -189,9 +189,10 @@ void CoordinatorCore::Handle(const NewestGenerationEvent& event) {
   const bool needs_load = ps_.AnyNeedsLoad() || rollback_.lacks_checkpoint();
   if (phases_.now() == Phase::kLoading && needs_load &&
       checkpoints_.Lost(record_.counters().checkpoints)) {
+    const std::string why = checkpoints_.LostReason(options_.dir, record_.counters().checkpoints);
+    if (checkpoints_.doubted()) return Leave(ExitCode::kPeerLost, why);
     evaluations_.Clear();
-    EndJob(ExitCode::kNoCheckpoint, "failed",
-           checkpoints_.LostReason(options_.dir, record_.counters().checkpoints));
+    EndJob(ExitCode::kNoCheckpoint, "failed", why);
   }
 }
 

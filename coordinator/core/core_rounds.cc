@@ -201,8 +201,7 @@ void CoordinatorCore::Handle(const RoundGivenUpEvent& event) {
   rounds_.Settled();
   const std::string name = event.manifest.name.ToString();
   if (!event.stands.ok()) {
-    checkpoints_.Refuse(name, absl::StrCat("it is not known whether it was committed: ",
-                                           std::string(event.stands.status().message())));
+    checkpoints_.Doubt(name, std::string(event.stands.status().message()));
   } else if (*event.stands) {
     effects_.Info(absl::StrCat("checkpoint ", name, " stands all the same"));
     ++record_.counters().checkpoints;

@@ -166,6 +166,18 @@ TEST_CASE("checkpoints are lost if there were some and none can be restored") {
   Checkpoints damaged({At(10)}, {{NameAt(10), "a checksum is wrong"}});
   CHECK(damaged.Lost(0));
   CHECK(damaged.LostReason("/job", 1).find("a checksum is wrong") != std::string::npos);
+  CHECK(damaged.LostReason("/job", 1).find("begin anew") != std::string::npos);
+
+  // Nobody is told to remove what the storage may still have.
+  Checkpoints doubted({}, {});
+  doubted.Doubt("step-1-g1-r1", "Read-only file system");
+  CHECK(doubted.doubted());
+  CHECK(doubted.Lost(0));
+  CHECK(
+      doubted.LostReason("/job", 0) ==
+      "no checkpoint can be restored: damaged or unreadable in /job/checkpoints: step-1-g1-r1: it "
+      "is not known whether it was committed: Read-only file system. A coordinator that is "
+      "started again asks the storage once more");
 }
 
 TEST_CASE("a restore takes the job back as far as the oldest checkpoint") {

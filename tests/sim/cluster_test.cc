@@ -302,10 +302,13 @@ TEST_CASE("seeds that once found a bug find nothing any more") {
     INFO(found);
     CHECK(found.empty());
   }
-  // A batch is reported, its update is lost with the ps, and then it is rejected.
-  const std::string found = RunSeed(207860062, nullptr, nullptr, {.growing = true});
-  INFO(found);
-  CHECK(found.empty());
+  // A batch is reported, its update is lost with the ps, and then it is rejected; all ps are lost
+  // while read-only storage does not say whether the only checkpoint was committed.
+  for (const uint64_t seed : {207860062u, 2026114473u}) {
+    const std::string found = RunSeed(seed, nullptr, nullptr, {.growing = true});
+    INFO(found);
+    CHECK(found.empty());
+  }
 }
 
 TEST_CASE("one seed of the cluster", "[.replay]") {
