@@ -179,7 +179,8 @@ absl::Status Server::Start(ExitCode& code) {
 }
 
 absl::StatusOr<std::string> Server::Frame(Answers answers, const Texts& texts) {
-  std::ranges::stable_partition(answers, [](const Answer& one) { return one.dtype != "U8"; });
+  std::stable_partition(answers.begin(), answers.end(),
+                        [](const Answer& one) { return one.dtype != "U8"; });
   std::vector<TensorInfo> infos;
   for (const Answer& answer : answers) infos.push_back({answer.name, answer.dtype, answer.shape});
   ASSIGN_OR_RETURN(const std::unique_ptr<SafetensorsWriter> writer,

@@ -40,14 +40,15 @@ class WorkThread {
   // Returns when the started function has ended.
   void Wait() ABSL_NO_THREAD_SAFETY_ANALYSIS {
     std::unique_lock<std::mutex> lock(mu_.native());
-    changed_.wait(lock, [this] { return work_ == nullptr; });
+    changed_.wait(lock, [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return work_ == nullptr; });
   }
 
  private:
   void Serve() ABSL_NO_THREAD_SAFETY_ANALYSIS {
     std::unique_lock<std::mutex> lock(mu_.native());
     while (true) {
-      changed_.wait(lock, [this] { return work_ != nullptr || ends_; });
+      changed_.wait(lock,
+                    [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return work_ != nullptr || ends_; });
       if (work_ == nullptr) return;
       lock.unlock();
       work_();

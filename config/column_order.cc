@@ -58,8 +58,9 @@ void NoteIn(const NamesByKey& declared, json& source) {
     const auto object = source.find(key);
     if (object == source.end() || !object->is_object()) continue;
     std::vector<std::string> names = SortedNames(*object);
-    std::ranges::stable_sort(
-        names, {}, [&](const std::string& name) { return std::ranges::find(known, name); });
+    std::ranges::stable_sort(names, {}, [&known = known](const std::string& name) {
+      return std::ranges::find(known, name);
+    });
     if (!std::ranges::is_sorted(names)) order[key] = names;
   }
   if (!order.empty()) source[kColumnOrderKey] = order;

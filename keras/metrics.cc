@@ -133,13 +133,13 @@ void ReadThreshold(JsonFields& options, double& threshold) {
 // numbers.
 void ReadClasses(JsonFields& options, MetricSpec& metric) {
   if (options.Find("top_k") != nullptr) {
-    options.Integer("top_k", 1, metric.columns, metric.top_k.emplace(1));
+    options.Integer("top_k", 1, static_cast<uint64_t>(metric.columns), metric.top_k.emplace(1));
     const json* const thresholds = options.Find("thresholds");
     if (thresholds == nullptr) metric.threshold = kLeastOfTopK;
   }
   if (options.Find("class_id") != nullptr) {
-    options.Integer("class_id", 0, std::max<int64_t>(metric.columns - 1, 0),
-                    metric.class_id.emplace(0));
+    const auto last = static_cast<uint64_t>(std::max<int64_t>(metric.columns - 1, 0));
+    options.Integer("class_id", 0, last, metric.class_id.emplace(0));
   }
 }
 

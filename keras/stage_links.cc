@@ -19,23 +19,28 @@ void StageLinks::Reset() {
   failed_ = absl::OkStatus();
 }
 
-absl::Status StageLinks::Send(Queues& queues, size_t cut,
+absl::Status StageLinks::Send(Queues StageLinks::*queues, size_t cut,
                               StageTensors tensors) ABSL_NO_THREAD_SAFETY_ANALYSIS {
   std::unique_lock<std::mutex> lock(mu_.native());
-  changed_.wait(lock, [&] { return !failed_.ok() || queues[cut].size() < stages_; });
+  std::deque<StageTensors>& queue = (this->*queues)[cut];
+  changed_.wait(lock, [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    return !failed_.ok() || queue.size() < stages_;
+  });
   if (!failed_.ok()) return OtherStageFailed();
-  queues[cut].push_back(std::move(tensors));
+  queue.push_back(std::move(tensors));
   changed_.notify_all();
   return absl::OkStatus();
 }
 
-absl::StatusOr<StageTensors> StageLinks::Receive(Queues& queues,
+absl::StatusOr<StageTensors> StageLinks::Receive(Queues StageLinks::*queues,
                                                  size_t cut) ABSL_NO_THREAD_SAFETY_ANALYSIS {
   std::unique_lock<std::mutex> lock(mu_.native());
-  changed_.wait(lock, [&] { return !failed_.ok() || !queues[cut].empty(); });
+  std::deque<StageTensors>& queue = (this->*queues)[cut];
+  changed_.wait(lock,
+                [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return !failed_.ok() || !queue.empty(); });
   if (!failed_.ok()) return OtherStageFailed();
-  StageTensors tensors = std::move(queues[cut].front());
-  queues[cut].pop_front();
+  StageTensors tensors = std::move(queue.front());
+  queue.pop_front();
   changed_.notify_all();
   return tensors;
 }
@@ -55,7 +60,9 @@ void StageLinks::End(const absl::Status& status) {
 
 std::optional<size_t> StageLinks::NextReported() ABSL_NO_THREAD_SAFETY_ANALYSIS {
   std::unique_lock<std::mutex> lock(mu_.native());
-  changed_.wait(lock, [&] { return !failed_.ok() || !reported_.empty() || ended_ == stages_; });
+  changed_.wait(lock, [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    return !failed_.ok() || !reported_.empty() || ended_ == stages_;
+  });
   if (!failed_.ok() || reported_.empty()) return std::nullopt;
   const size_t variable = reported_.front();
   reported_.pop_front();

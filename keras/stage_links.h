@@ -25,13 +25,17 @@ class StageLinks {
   // Called by a stage. A queue holds as many parcels as there are stages, and a send into a full
   // queue waits. ABORTED after an error of any stage.
   absl::Status SendValues(size_t stage, StageTensors values) {
-    return Send(forward_, stage, std::move(values));
+    return Send(&StageLinks::forward_, stage, std::move(values));
   }
-  absl::StatusOr<StageTensors> ReceiveValues(size_t stage) { return Receive(forward_, stage - 1); }
+  absl::StatusOr<StageTensors> ReceiveValues(size_t stage) {
+    return Receive(&StageLinks::forward_, stage - 1);
+  }
   absl::Status SendGradients(size_t stage, StageTensors gradients) {
-    return Send(backward_, stage - 1, std::move(gradients));
+    return Send(&StageLinks::backward_, stage - 1, std::move(gradients));
   }
-  absl::StatusOr<StageTensors> ReceiveGradients(size_t stage) { return Receive(backward_, stage); }
+  absl::StatusOr<StageTensors> ReceiveGradients(size_t stage) {
+    return Receive(&StageLinks::backward_, stage);
+  }
   // The gradient of a variable is complete.
   void Report(size_t variable);
   // The stage is done. An error ends the waiting of all others.
@@ -46,8 +50,8 @@ class StageLinks {
  private:
   using Queues = std::vector<std::deque<StageTensors>>;  // a queue for each cut
 
-  absl::Status Send(Queues& queues, size_t cut, StageTensors tensors);
-  absl::StatusOr<StageTensors> Receive(Queues& queues, size_t cut);
+  absl::Status Send(Queues StageLinks::*queues, size_t cut, StageTensors tensors);
+  absl::StatusOr<StageTensors> Receive(Queues StageLinks::*queues, size_t cut);
 
   const size_t stages_;
   Mutex mu_;

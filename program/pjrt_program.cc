@@ -454,8 +454,8 @@ std::string PjrtProgram::device() const {
 
 std::string PjrtProgram::Memory() const {
   if (client_ == nullptr) return "not compiled: no plug-in is named (--device pjrt:PATH)";
-  const auto together = std::ranges::count_if(
-      file_.modules, [](const ProgramModule& module) { return module.replicas > 1; });
+  const auto together = static_cast<size_t>(std::ranges::count_if(
+      file_.modules, [](const ProgramModule& module) { return module.replicas > 1; }));
   std::string text =
       absl::StrCat(compiled_->size() - (together_ == nullptr ? together : 0), " modules, ");
   if (keeps_) {

@@ -63,8 +63,8 @@ class PreparedBatches : public BatchFeed {
     ahead_.pop_front();
     ASSIGN_OR_RETURN(const Batch* const batch, loader_.Next());
     if (batch == nullptr) return Lacks(id);
-    const size_t known = std::min(ahead_.size(), upcoming.size());
-    if (!std::equal(upcoming.begin(), upcoming.begin() + known, ahead_.begin(), SameBatch)) {
+    const auto known = upcoming.first(std::min(ahead_.size(), upcoming.size()));
+    if (!std::equal(known.begin(), known.end(), ahead_.begin(), SameBatch)) {
       Restart();
     }
     for (size_t i = ahead_.size(); i < upcoming.size(); ++i) Prepare(upcoming[i]);

@@ -172,8 +172,9 @@ absl::StatusOr<SnapshotReply> SnapshotTask::Write() {
     one.image->Copy();
   }
   // Images whose tensors are bytes come last, as the file format requires.
-  std::ranges::stable_partition(
-      taken_, [](const Taken& one) { return one.image->tensors().front().dtype == "F32"; });
+  std::stable_partition(taken_.begin(), taken_.end(), [](const Taken& one) {
+    return one.image->tensors().front().dtype == "F32";
+  });
   const std::string name = PsFileName(order_.identity.ps, order_.identity.ps_count);
   const std::string path = absl::StrCat(order_.directory, "/", name);
   absl::StatusOr<std::unique_ptr<SafetensorsWriter>> begun = Begin(path);

@@ -49,8 +49,8 @@ using Word [[gnu::may_alias]] = uint32_t;
 // the old record, and an old record put over it changes nothing. A log that ends is ordered alike:
 // its ending is stored before the writer's fence. Volatile words are read once each, and keep the
 // compiler from calling memcpy, which ThreadSanitizer would watch.
-[[gnu::noinline, gnu::no_sanitize("thread")]] void CopyWhileWritten(const float* from,
-                                                                    uint64_t words, float* to) {
+__attribute__((noinline, no_sanitize("thread"))) void CopyWhileWritten(const float* from,
+                                                                       uint64_t words, float* to) {
   const volatile Word* const in = reinterpret_cast<const volatile Word*>(from);
   Word* const out = reinterpret_cast<Word*>(to);
   for (uint64_t i = 0; i < words; ++i) out[i] = in[i];
@@ -193,7 +193,9 @@ absl::Status UndoLog::Read(uint64_t group, uint64_t first, uint64_t count,
     std::memcpy(&row, entry + kRowAt, sizeof row);
     std::memcpy(&words[(row - begin) * count], entry + kRecordAt + first * sizeof(float),
                 count * sizeof(float));
-    std::memcpy(&entry, entry, sizeof entry);
+    const char* next = nullptr;
+    std::memcpy(&next, entry, sizeof next);
+    entry = next;
   }
   switch (ending_.load(std::memory_order_acquire)) {
     case kReplaced:

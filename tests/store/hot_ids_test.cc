@@ -43,7 +43,7 @@ struct SkewedStream {
         ids.push_back(Mix64(static_cast<uint64_t>(std::pow(kIds, uniform))));
       }
       std::ranges::sort(ids);
-      ids.erase(std::ranges::unique(ids).begin(), ids.end());
+      ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
       for (const uint64_t id : ids) ++named[id];
       hot.Push(ids);
     }
