@@ -102,7 +102,8 @@ std::string Stalls(const JobView& job, int64_t now_ms) {
 std::string Waiting(const JobView& job, int64_t now_ms) {
   if (job.phases.ended()) return "";
   const bool all_ready = job.ps.AllAre(PsState::kReady);
-  if (job.phases.training() && all_ready && !job.sessions.empty()) return Stalls(job, now_ms);
+  const bool moves = job.phases.training() || job.phases.now() == Phase::kEvaluating;
+  if (moves && all_ready && !job.sessions.empty()) return Stalls(job, now_ms);
   if (!job.generation.problem().empty()) return job.generation.problem();
   const bool unwritten = !job.record.writer().problem().empty() && job.copies.writing();
   if (unwritten || job.move.keeps_workers_out()) return WaitReason(job);

@@ -17,7 +17,7 @@ namespace paracord {
 std::string MissingTasks(const JobView& job);
 // Why a worker has nothing to do.
 std::string WaitReason(const JobView& job);
-// Who keeps whom, where all are there and training is under way; empty: nobody.
+// Who keeps whom, where all are there and batches or scores are computed; empty: nobody.
 std::string Stalls(const JobView& job, int64_t now_ms);
 // Why nothing moves; empty if it does.
 std::string Waiting(const JobView& job, int64_t now_ms);

@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "common/json_text.h"
+#include "coordinator/core/waits.h"
 #include "coordinator/core_harness.h"
 
 namespace paracord {
@@ -84,6 +85,27 @@ TEST_CASE("a score is told when job.state has it, so that none is told that is n
   CHECK(told() == 1);
   CHECK(EvaluationCharts(harness.core->View(), 0).size() == 1);
   CHECK(harness.log.find("epoch 1/2: test loss=0.5000") != std::string::npos);
+}
+
+TEST_CASE("a job whose epochs are scored waits for nobody, unless a ps or all workers are away") {
+  CoreHarness harness([](Job& job) { job.test = job.train; });
+  const uint64_t session = harness.Join("worker:0", 40, 10);
+  harness.Join("worker:1", 40, 10);
+  const auto status = [&] { return JsonOf(harness.Told().StatusJson()); };
+  for (int split = 0; split < 2; ++split) {
+    const Lease lease = harness.Work(session).lease();
+    harness.Enter(lease);
+    harness.Work(session, {CoreHarness::Done(lease)}, false);
+  }
+  REQUIRE(harness.Work(session).has_evaluation());
+  // Why a worker has nothing to do is not why the job would wait.
+  CHECK(WaitReason(harness.core->View()) == "the rest of the evaluation is with other workers");
+  REQUIRE(status().at("phase") == "evaluating");
+  CHECK_FALSE(status().contains("waiting"));
+  harness.hung.insert(1);
+  harness.Run(3500);
+  REQUIRE(status().at("phase") == "evaluating");
+  CHECK(status().at("waiting").get<std::string>().starts_with("ps:1 at unix:/ps-1 has not answer"));
 }
 
 TEST_CASE("a replay scores no epoch that other partitions are past, and ends no job by it") {
