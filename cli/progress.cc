@@ -83,8 +83,13 @@ void Progress::Event(const std::string& kind, const std::string& text) {
   if (style_ == Style::kJson) {
     out_ << TextOf(nlohmann::json({{"event", kind}, {"text", text}})) << "\n" << std::flush;
   } else {
-    out_ << TerminalText(text) << "\n" << std::flush;
+    out_ << Laid(text) << "\n" << std::flush;
   }
+}
+
+std::string Progress::Laid(const std::string& text) const {
+  const std::string shown = TerminalText(text);
+  return style_ == Style::kBar ? WrapWords(shown, columns_()) : shown;
 }
 
 void Progress::End() {
@@ -278,12 +283,12 @@ void Progress::ShowLine(const nlohmann::json& status, int64_t age_ms) {
 
 void Progress::Verdict(const std::string& status, const std::string& reason) {
   const char* const colour = status == "done" ? "32" : status == "failed" ? "31" : "33";
+  std::string text = Laid(absl::StrCat(status, ": ", reason));
   if (style_ == Style::kBar && coloured_) {
-    out_ << "\x1b[" << colour << "m" << TerminalText(status) << ":\x1b[0m ";
-  } else {
-    out_ << TerminalText(status) << ": ";
+    const size_t end = text.find(':') + 1;
+    text = absl::StrCat("\x1b[", colour, "m", text.substr(0, end), "\x1b[0m", text.substr(end));
   }
-  out_ << TerminalText(reason) << "\n" << std::flush;
+  out_ << text << "\n" << std::flush;
 }
 
 void Progress::ShowLast(const nlohmann::json& summary) {

@@ -48,6 +48,8 @@ class Progress {
   void ShowCost(const nlohmann::json& status);
   void ShowSilence(int64_t age_ms, const std::string& problem);
   void ShowLine(const nlohmann::json& status, int64_t age_ms);
+  // Returns the text without control characters, and on a terminal broken between words.
+  std::string Laid(const std::string& text) const;
   // Returns what the numbers of a status do not say; "" if nothing.
   std::string Note(const nlohmann::json& status, int64_t age_ms) const;
 

@@ -5,9 +5,12 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <span>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
 
 namespace paracord {
 namespace {
@@ -64,6 +67,29 @@ std::string Cut(const std::string& text, size_t columns) {
 size_t ColumnsOf(const std::string& text) {
   return static_cast<size_t>(
       std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
+std::string WrapWords(const std::string& text, size_t columns) {
+  constexpr char kIndent[] = "  ";
+  std::string wrapped;
+  const std::vector<std::string> lines = absl::StrSplit(text, '\n');
+  for (const std::string& line : lines) {
+    if (&line != &lines.front()) wrapped += '\n';
+    const std::vector<std::string> words = absl::StrSplit(line, ' ');
+    size_t taken = ColumnsOf(words.front());
+    wrapped += words.front();
+    for (const std::string& word : std::span(words).subspan(1)) {
+      const size_t length = ColumnsOf(word);
+      if (taken == 0 || taken + 1 + length < columns) {
+        absl::StrAppend(&wrapped, " ", word);
+        taken += 1 + length;
+      } else if (!word.empty()) {
+        absl::StrAppend(&wrapped, "\n", kIndent, word);
+        taken = ColumnsOf(kIndent) + length;
+      }
+    }
+  }
+  return wrapped;
 }
 
 std::string Grouped(double number) {

@@ -1,4 +1,5 @@
-// The one line that shows the progress of a running job, laid out for the width of a terminal.
+// The one line that shows the progress of a running job, and other text, laid out for the width of
+// a terminal. Pure.
 #pragma once
 
 #include <cstddef>
@@ -20,6 +21,10 @@ std::string ProgressLine(const nlohmann::json& status, const std::string& note, 
 
 // The length that a terminal shows: bytes that continue a UTF-8 character take no column.
 size_t ColumnsOf(const std::string& text);
+
+// Breaks lines between words so that each leaves the last of `columns` columns free; what goes on
+// in a new line is indented. A longer word stays whole.
+std::string WrapWords(const std::string& text, size_t columns);
 
 // How long something takes, in two units at most: "45 s", "12 min", "3 h 20 min", "2 d 5 h".
 std::string TimeText(double seconds);

@@ -88,6 +88,27 @@ TEST_CASE("the bar is drawn again in the line where it stands, without wrapping"
   CHECK(out.str() == "\r\x1b[K\x1b[?7lepoch 1/2  loss now 0.5000\x1b[?7h");
 }
 
+TEST_CASE("a line that a terminal is too narrow for is broken between words, and nowhere else") {
+  const std::string text = "a batch takes 0.6 ms to compute, and a while to exchange: 86 batches/s";
+  const auto said = [&](Progress::Style style, size_t columns) {
+    std::ostringstream out;
+    Progress progress(
+        style, out, [=] { return columns; }, /*coloured=*/true);
+    progress.Event("cost", text);
+    progress.Verdict("failed", text);
+    return out.str();
+  };
+  CHECK(said(Progress::Style::kBar, 40) ==
+        "a batch takes 0.6 ms to compute, and a\n  while to exchange: 86 batches/s\n"
+        "\x1b[31mfailed:\x1b[0m a batch takes 0.6 ms to\n  compute, and a while to exchange: 86\n"
+        "  batches/s\n");
+  for (const auto& [style, columns] : {std::pair(Progress::Style::kBar, text.size() + 9),
+                                       std::pair(Progress::Style::kLines, size_t{20})}) {
+    CHECK(said(style, columns).starts_with(text + "\n"));
+    CHECK(said(style, columns).ends_with(" " + text + "\n"));
+  }
+}
+
 TEST_CASE("after a restore the bar says how many batches are applied again") {
   std::ostringstream out;
   Progress progress(Progress::Style::kBar, out);
