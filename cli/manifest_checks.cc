@@ -1,17 +1,16 @@
 #include "cli/manifest_checks.h"
 
-#include <algorithm>
 #include <filesystem>
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
+#include "cli/kubernetes_names.h"
+#include "cli/pod_options.h"
 #include "cli/quantity.h"
 #include "common/human_bytes.h"
 #include "common/memory_budget.h"
@@ -28,20 +27,6 @@ bool IsPlain(const std::string& value) {
   return value.find_first_not_of(kAllowed) == std::string::npos;
 }
 
-// Whether Kubernetes takes a name of an object (RFC 1123): small letters, digits, dashes and dots.
-bool IsObjectName(const std::string& name) {
-  constexpr size_t kBytesMax = 253;
-  const auto within = [](char c) {
-    return absl::ascii_islower(static_cast<unsigned char>(c)) ||
-           absl::ascii_isdigit(static_cast<unsigned char>(c)) || c == '-' || c == '.';
-  };
-  const std::vector<std::string> labels = absl::StrSplit(name, '.');
-  return name.size() <= kBytesMax && std::ranges::all_of(name, within) &&
-         std::ranges::none_of(labels, [](const std::string& label) {
-           return label.empty() || label.front() == '-' || label.back() == '-';
-         });
-}
-
 // Checks the flags that name objects of the cluster.
 absl::Status CheckNames(const ManifestOptions& options) {
   const bool in_store = absl::StrContains(options.storage, "://");
@@ -52,37 +37,15 @@ absl::Status CheckNames(const ManifestOptions& options) {
   }
   for (const auto& [flag, value] :
        {std::pair("--storage", in_store ? "" : options.storage), std::pair("--data", options.data),
-        std::pair("--service-account", options.service_account),
-        std::pair("--image-pull-secret", options.image_pull_secret),
-        std::pair("--priority-class", options.priority_class), std::pair("--queue", options.queue),
-        std::pair("--storage-class", options.storage_class)}) {
+        std::pair("--service-account", options.pods.service_account),
+        std::pair("--image-pull-secret", options.pods.image_pull_secret),
+        std::pair("--priority-class", options.pods.priority_class),
+        std::pair("--queue", options.queue), std::pair("--storage-class", options.storage_class)}) {
     if (value.empty() || IsObjectName(value)) continue;
     return absl::InvalidArgumentError(
         absl::StrCat(flag, ": ", value, " is no name of an object of Kubernetes, which has small ",
                      "letters, digits, dashes and dots",
                      std::string_view(flag) == "--storage" ? ", and no s3://BUCKET/PREFIX" : ""));
-  }
-  return absl::OkStatus();
-}
-
-// Whether --node-selector and --toleration are as Kubernetes takes them.
-absl::Status CheckNodeChoice(const ManifestOptions& options) {
-  for (const std::string& selector : options.node_selectors) {
-    const size_t equals = selector.find('=');
-    std::string without = selector;
-    if (equals != std::string::npos) without.erase(equals, 1);
-    if (equals == 0 || equals == std::string::npos || !IsPlain(without)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("--node-selector: ", selector, " is no KEY=VALUE"));
-    }
-  }
-  for (const std::string& toleration : options.tolerations) {
-    RETURN_IF_ERROR(TolerationItem(toleration).status());
-    std::string without = toleration;
-    std::erase(without, '=');
-    if (IsPlain(without)) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("--toleration: ", toleration, " is no KEY[=VALUE]:EFFECT"));
   }
   return absl::OkStatus();
 }
@@ -169,7 +132,7 @@ absl::Status CheckManifestOptions(const ManifestOptions& options) {
     return absl::InvalidArgumentError(
         absl::StrCat("--namespace: ", options.name_space, " is no name of a namespace"));
   }
-  RETURN_IF_ERROR(CheckNodeChoice(options));
+  RETURN_IF_ERROR(CheckPodOptions(options.pods));
   RETURN_IF_ERROR(CheckAmounts(options));
   return CheckExport(options);
 }

@@ -110,32 +110,13 @@ std::string Lines(const std::vector<std::string>& items) {
   return lines;
 }
 
-// Adds the pods' identity and the nodes where they may run.
-void AddPlaces(const ManifestOptions& options, bool worker,
-               std::map<std::string, std::string>& values) {
-  std::vector<std::string> pod, tolerations;
-  const auto add = [&](const char* key, const std::string& value) {
-    if (!value.empty()) pod.push_back(absl::StrCat(key, ": ", value));
-  };
-  add("serviceAccountName", options.service_account);
-  add("priorityClassName", options.priority_class);
-  if (!options.image_pull_secret.empty()) {
-    pod.push_back(absl::StrCat("imagePullSecrets: [{name: ", options.image_pull_secret, "}]"));
-  }
-  if (!options.node_selectors.empty()) pod.push_back("nodeSelector:");
-  for (const std::string& selector : options.node_selectors) {
-    const size_t equals = selector.find('=');
-    pod.push_back(
-        absl::StrCat("  ", selector.substr(0, equals), ": \"", selector.substr(equals + 1), "\""));
-  }
-  for (const std::string& toleration : options.tolerations) {
-    tolerations.push_back(TolerationItem(toleration).value_or(""));
-  }
-  if (worker && options.gpus > 0) {
-    tolerations.push_back("- {key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}");
-  }
-  values["pod"] = Lines(pod);
-  values["tolerations"] = Lines(tolerations);
+// Adds the pods' labels, their identity, and the nodes where they may run.
+void AddPods(const ManifestOptions& options, bool worker,
+             std::map<std::string, std::string>& values) {
+  values.merge(PodValues(options.pods));
+  if (!worker || options.gpus == 0) return;
+  values["tolerations"] = Lines(
+      {values["tolerations"], "- {key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}"});
 }
 
 // Adds how much of a resource is asked for, where it is not the base's.
@@ -294,7 +275,7 @@ std::map<std::string, std::string> ValuesOf(const Job& job, const ManifestOption
   } else if (job.guarantees.stages.count > 1) {
     values["device"] = absl::StrCat("- --device=cpu:", job.guarantees.stages.count);
   }
-  AddPlaces(options, role == "worker", values);
+  AddPods(options, role == "worker", values);
   AddAmounts(options, values);
   AddHttp(options, role, values);
   AddQueue(options, values);
@@ -435,23 +416,6 @@ absl::StatusOr<std::string> StorageManifest(const ManifestOptions& options) {
   }
   ASSIGN_OR_RETURN(const std::string claim, FillIn(k_storage_manifest, options.name, values));
   return InNamespace(claim, options);
-}
-
-absl::StatusOr<std::string> TolerationItem(const std::string& text) {
-  const size_t colon = text.rfind(':');
-  const std::string effect = colon == std::string::npos ? "" : text.substr(colon + 1);
-  if (effect != "NoSchedule" && effect != "PreferNoSchedule" && effect != "NoExecute") {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--toleration: ", text,
-                     " is no KEY[=VALUE]:EFFECT with NoSchedule, PreferNoSchedule or NoExecute"));
-  }
-  const std::string key = text.substr(0, std::min(colon, text.find('=')));
-  const std::string value =
-      key.size() == colon ? "" : text.substr(key.size() + 1, colon - key.size() - 1);
-  return absl::StrCat(
-      "- {key: ", key, ", ",
-      value.empty() ? "operator: Exists" : absl::StrCat("operator: Equal, value: \"", value, "\""),
-      ", effect: ", effect, "}");
 }
 
 }  // namespace paracord

@@ -6,9 +6,9 @@
 #include <map>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "absl/status/statusor.h"
+#include "cli/pod_options.h"
 #include "config/job.h"
 
 namespace paracord {
@@ -51,14 +51,13 @@ struct ManifestOptions {
   // Workers are a Deployment on nodes that may vanish, which an autoscaler makes larger and
   // smaller if they have no GPUs.
   bool spot = false;
-  std::string queue;   // Kueue's queue, which admits the Jobs; empty: no queue
-  uint64_t ttl_s = 0;  // time until finished Jobs are removed; 0: never
-  std::string name_space, service_account, image_pull_secret, priority_class;  // empty: the default
+  std::string queue;       // Kueue's queue, which admits the Jobs; empty: no queue
+  uint64_t ttl_s = 0;      // time until finished Jobs are removed; 0: never
+  std::string name_space;  // empty: kubectl's own
+  PodOptions pods;
   std::string cpu, memory;                  // for each worker; empty: the base's
   std::string ps_cpu, ps_memory;            // for each ps
   std::string storage_size, storage_class;  // for a new claim
-  std::vector<std::string> tolerations;     // for all pods: KEY[=VALUE]:EFFECT
-  std::vector<std::string> node_selectors;  // KEY=VALUE
   std::string image;
   std::string storage;  // a claim, or the URL of object storage; empty: the claim `name`
   std::string data;     // a claim, mounted at /data; empty: the image has the data
@@ -73,9 +72,6 @@ absl::StatusOr<std::string> FillIn(std::string_view text, const std::string& nam
 // Turns `text` into a valid name for objects, and for pods with a number appended; "" if no
 // character is valid.
 std::string ObjectName(std::string_view text);
-
-// Returns the toleration KEY[=VALUE]:EFFECT as an item of YAML; INVALID_ARGUMENT if malformed.
-absl::StatusOr<std::string> TolerationItem(const std::string& text);
 
 // Returns the claim `name` for checkpoints, which outlives the objects of the job, as YAML.
 absl::StatusOr<std::string> StorageManifest(const ManifestOptions& options);

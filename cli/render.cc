@@ -96,12 +96,19 @@ struct RenderFlags {
   }
 
   void AddOfPods(Flags& flags) {
-    flags.String("service-account", "NAME", "of all pods", &options.service_account);
+    PodOptions& pods = options.pods;
+    flags.Strings("label", "KEY=VALUE", "of all pods", &pods.labels);
+    flags.Strings("annotation", "KEY=VALUE", "of all pods", &pods.annotations);
+    flags.String("service-account", "NAME", "of all pods", &pods.service_account);
     flags.String("image-pull-secret", "NAME", "for the registry of the image",
-                 &options.image_pull_secret);
-    flags.String("priority-class", "NAME", "of all pods", &options.priority_class);
-    flags.Strings("toleration", "KEY[=VALUE]:EFFECT", "of all pods", &options.tolerations);
-    flags.Strings("node-selector", "KEY=VALUE", "of all pods", &options.node_selectors);
+                 &pods.image_pull_secret);
+    flags.String("image-pull-policy", "POLICY",
+                 "Always, IfNotPresent or Never; without it Kubernetes pulls an image with the tag "
+                 "latest each time, and another one where a node has none",
+                 &pods.image_pull_policy);
+    flags.String("priority-class", "NAME", "of all pods", &pods.priority_class);
+    flags.Strings("toleration", "KEY[=VALUE]:EFFECT", "of all pods", &pods.tolerations);
+    flags.Strings("node-selector", "KEY=VALUE", "of all pods", &pods.node_selectors);
     flags.String("cpu", "CPUS", "of each worker; its threads follow", &options.cpu);
     flags.String("memory", "SIZE", "of each worker, such as 8Gi", &options.memory);
     flags.String("ps-cpu", "CPUS", "of each ps; its threads follow", &options.ps_cpu);

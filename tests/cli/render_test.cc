@@ -123,10 +123,10 @@ TEST_CASE("flags of render say where pods run, by whom, and with how much") {
   CHECK(
       all.has("      serviceAccountName: trainer\n      priorityClassName: low\n"
               "      imagePullSecrets: [{name: registry}]\n      nodeSelector:\n"
-              "        zone: \"a\"\n      automountServiceAccountToken: false\n"));
+              "        \"zone\": \"a\"\n      automountServiceAccountToken: false\n"));
   CHECK(
-      all.has("- {key: pool, operator: Equal, value: \"gpu\", effect: NoSchedule}\n"
-              "      - {key: spot, operator: Exists, effect: NoExecute}\n"));
+      all.has("- {key: \"pool\", operator: Equal, value: \"gpu\", effect: NoSchedule}\n"
+              "      - {key: \"spot\", operator: Exists, effect: NoExecute}\n"));
   CHECK(all.has("- {key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}\n"));
   CHECK(
       all.has("            cpu: \"4\"\n            memory: 8Gi\n          limits:\n"

@@ -29,6 +29,7 @@ MEANT = {"\\\n": "",
          '"$(field secret <"$work/store.json")"': "SECRET",
          '"$1-$role-tls"': "fashion-mnist-$role-tls", '"$2/$role.crt"': "$certs/$role.crt",
          '"$2/${3:-$role}.key"': "$certs/$role.key", '"$2/ca.crt"': "$certs/ca.crt"}
+ANNOTATION = 'Ada: "x"\n# \x7f\u2028'
 NO_SCHEMA = {"TFJob", "JobSet", "ServiceMonitor", "PodMonitor"}  # resources that operators define
 
 
@@ -90,6 +91,11 @@ def texts(paracord):
     found["render without ps, with all"] = run(*default, "--ps", "0", "--tls", "--monitoring",
                                                "--gpus", "2", "--queue", "team", "--ttl", "1d",
                                                "--allow-programs", "--data", "other")
+    found["render with flags of pods"] = run(
+        *default, "--label", "team=1", "--annotation", f"on={ANNOTATION}",
+        "--node-selector", "1=true", "--toleration", "true=1:NoSchedule",
+        "--toleration", ":NoExecute", "--image-pull-policy", "Always",
+        "--export", "/job/m.safetensors")
     found["render on object storage"] = run(*render, "--storage", "s3://bucket/job")
     for path in ("tfjob/storage.yaml", "jobset/storage.yaml", "jobset/jobset.yaml",
                  "tfjob/tfjob.yaml", "tfjob/mirrored.yaml"):
@@ -117,6 +123,20 @@ def same_objects(rendered, kustomized):
     for key in sorted(set(ours) | set(theirs)):
         if ours.get(key) != theirs.get(key):
             sys.exit(f"{key} differs:\nrendered   {ours.get(key)}\nkustomized {theirs.get(key)}")
+
+
+def flags_are_on_pods(documents):
+    """A reader of YAML finds on all pods what the flags said, as the text that it was."""
+    for one in documents:
+        pod = one.get("spec", {}).get("template")
+        if pod is None:
+            continue
+        if pod["metadata"]["labels"].get("team") != "1":
+            sys.exit(f"pods of {one['metadata']['name']} lack the label of --label")
+        if pod["metadata"]["annotations"] != {"on": ANNOTATION}:
+            sys.exit(f"pods of {one['metadata']['name']} have other annotations than --annotation")
+        if pod["spec"]["nodeSelector"] != {"1": "true"}:
+            sys.exit(f"pods of {one['metadata']['name']} choose other nodes than --node-selector")
 
 
 def the_claim_is_apart(name, documents):
@@ -272,6 +292,7 @@ def main():
         monitored(objects)
         pods_are_closed(name, objects)
         commands += flags_are_taken(pathlib.Path(paracord).parent, name, objects, known)
+    flags_are_on_pods(documents["render with flags of pods"])
     same_objects(documents["render storage"], documents["storage.yaml"])
     for name, objects in documents.items():
         if not name.endswith("storage.yaml") and not name.startswith("render storage"):

@@ -1,0 +1,29 @@
+// What flags of `paracord render kubernetes` say of all pods of a job: how they are labelled, where
+// they may run, and by whom. Pure.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+
+namespace paracord {
+
+struct PodOptions {
+  std::string service_account, image_pull_secret, priority_class;  // empty: the default
+  std::string image_pull_policy;  // Always, IfNotPresent or Never; empty: the default
+  std::vector<std::string> labels, annotations, node_selectors;  // KEY=VALUE
+  std::vector<std::string> tolerations;                          // KEY[=VALUE]:EFFECT
+};
+
+// INVALID_ARGUMENT names the flag of `paracord render kubernetes` with a policy, label, annotation,
+// node selector or toleration that Kubernetes refuses, and the rule that the value breaks. Names of
+// objects are checked elsewhere (manifest_checks.h).
+absl::Status CheckPodOptions(const PodOptions& options);
+
+// Returns the lines of YAML for the marks `pod`, `tolerations`, `pod-labels`, `annotations` and
+// `pull-policy` of the manifests; "" for a mark without lines. The options have passed the check.
+std::map<std::string, std::string> PodValues(const PodOptions& options);
+
+}  // namespace paracord
