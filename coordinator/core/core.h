@@ -136,7 +136,9 @@ class CoordinatorCore {
     return move_.closed() && !generation_.claiming() && generation_.wanted().empty() &&
            std::ranges::all_of(ps_.invited(), [this](const Ps& ps) { return ps_.IsIn(ps); });
   }
-  bool TakeClosingCheckpoint(const CheckpointRound& round);
+  void TakeClosingCheckpoint(const CheckpointRound& round);
+  bool IsClosing(const CheckpointName& checkpoint) const;
+  void WriteLayoutOnceAllAnswer();
   void LayoutWritten(const absl::Status& status);
   void MoveAgain(const std::string& why);
 

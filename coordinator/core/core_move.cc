@@ -258,6 +258,7 @@ void CoordinatorCore::DriveMove() {
     return GiveUpMove("the job is ending");
   }
   if (!before || move_.Is(Move::Phase::kWriting)) return;
+  if (move_.Is(Move::Phase::kChecking)) return WriteLayoutOnceAllAnswer();
   const std::optional<NotIn> not_in = DriveInvited();
   if (move_.holds_training()) {
     if (!not_in.has_value() || !not_in->lost) return;
@@ -368,27 +369,47 @@ std::optional<std::string> CoordinatorCore::Absent() const {
     const Ps& ps = ps_.At(i);
     const bool there = i < ps_.size() ? ps.state == PsState::kReady : ps_.IsIn(ps);
     if (there || !move_.plan().to.Holds(i)) continue;
-    return absl::StrCat("ps:", i, " at ", ps.address, " is lost: ", ps.problem);
+    return absl::StrCat("ps:", i, " at ", ps.address,
+                        " is lost: ", ps.problem.empty() ? "it was started again" : ps.problem);
   }
   return std::nullopt;
 }
 
-// Whether this checkpoint, which was just committed, is the closing one. The layout is to be
-// written then.
-bool CoordinatorCore::TakeClosingCheckpoint(const CheckpointRound& round) {
-  const bool closes = move_.closed() || (move_.Is(Move::Phase::kStopping) && round.at_end);
-  if (!closes || move_.Is(Move::Phase::kWriting)) return false;
-  if (end_.planned() || ps_.AnyDrains()) return false;
+// Whether the move may be made with this checkpoint, which was written for it: no generation has
+// followed, and no ps wants to leave.
+bool CoordinatorCore::IsClosing(const CheckpointName& checkpoint) const {
   const bool settled = !generation_.claiming() && generation_.wanted().empty();
-  if (!settled || round.manifest->name.generation != generation_.claimed()) return false;
-  if (const std::optional<std::string> absent = Absent(); absent.has_value()) {
+  return settled && checkpoint.generation == generation_.claimed() && !end_.planned() &&
+         !ps_.AnyDrains();
+}
+
+// A checkpoint was just committed. If it is the closing one, the ps of the new layout are asked
+// whether they are there: what was heard of them last may be a second old.
+void CoordinatorCore::TakeClosingCheckpoint(const CheckpointRound& round) {
+  const bool closes =
+      move_.Is(Move::Phase::kClosing) || (move_.Is(Move::Phase::kStopping) && round.at_end);
+  if (!closes || !IsClosing(round.manifest->name)) return;
+  move_.Check();
+  ps_.AskAll(now_ms_);
+}
+
+void CoordinatorCore::WriteLayoutOnceAllAnswer() {
+  std::optional<std::string> why_not = Absent();
+  if (why_not.has_value()) {
     PROBE("coordinator.move.absent");
-    MoveAgain(*absent);
-    return false;
+  } else if (!IsClosing(checkpoints_.newest_name())) {
+    why_not = "a ps left, or was lost, after the closing checkpoint";
+  }
+  if (why_not.has_value()) {
+    MoveAgain(*why_not);
+    return SaveJobState();  // there is another checkpoint
+  }
+  for (uint32_t i = 0; i < move_.plan().to.ps.size(); ++i) {
+    if (move_.plan().to.Holds(i) && !ps_.AnsweredAskAll(i)) return;
   }
   move_.Write(record_.layout());
   record_.SetLayout(move_.plan().to);
-  return true;
+  SaveJobState();
 }
 
 // job.state has been written, or not: with the new layout the job has moved.

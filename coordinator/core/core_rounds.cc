@@ -81,7 +81,7 @@ void CoordinatorCore::DriveRounds() {
     rounds_.CommitAgain(checkpoints_.newest_name(), generation_.claimed());
   }
   if (!record_.fixed() || !ps_.AllAre(PsState::kReady) || last_word_.done()) return;
-  if (move_.Is(Move::Phase::kWriting)) return;
+  if (move_.Is(Move::Phase::kChecking) || move_.Is(Move::Phase::kWriting)) return;
   CheckCutAtEnd();
   if (!phases_.serving() && !Closed()) return;
   if (move_.closed() && !Closed()) return;
@@ -192,7 +192,8 @@ void CoordinatorCore::Handle(const RoundCommittedEvent& event) {
     const Ending& ending = end_.ending();
     EndJob(ending.code, ending.status, absl::StrCat(ending.reason, ", after a checkpoint"));
   } else {
-    SaveJobState();
+    // The layout is about to be written, with all that there is to save.
+    if (!move_.Is(Move::Phase::kChecking)) SaveJobState();
     if (rounds_.TakeBestWanted()) ReadLedgers();
   }
 }

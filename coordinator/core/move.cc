@@ -22,6 +22,8 @@ const char* PhaseText(Move::Phase phase) {
     case Move::Phase::kStopping:
     case Move::Phase::kClosing:
       return "writing the closing checkpoint";
+    case Move::Phase::kChecking:
+      return "asking the ps of the new layout";
     case Move::Phase::kWriting:
       return "writing the layout";
     case Move::Phase::kSettling:

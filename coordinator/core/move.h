@@ -27,6 +27,7 @@ class Move {
     kPreparing,  // they read from checkpoints what will be theirs, while training goes on
     kStopping,   // synchronous training comes to the state of the closing checkpoint
     kClosing,    // a new generation, without workers, writes the closing checkpoint
+    kChecking,   // it is committed, and the ps of the new layout are asked whether they are there
     kWriting,    // the layout is being written
     kSettling,   // the ps load by the new layout
   };
@@ -54,7 +55,8 @@ class Move {
 
   // Training stops, or has stopped, for the closing checkpoint and the layout.
   bool holds_training() const {
-    return phase_ == Phase::kStopping || phase_ == Phase::kClosing || phase_ == Phase::kWriting;
+    return phase_ == Phase::kStopping || phase_ == Phase::kClosing || phase_ == Phase::kChecking ||
+           phase_ == Phase::kWriting;
   }
   // The present generation has no workers: its only task is the closing checkpoint and the layout.
   bool closed() const { return closed_ && holds_training(); }
@@ -76,7 +78,9 @@ class Move {
 
   void Stop(int64_t now_ms);
   void Close(int64_t now_ms);
-  // The closing checkpoint is committed: the layout is to be written in place of `before`.
+  // The closing checkpoint is committed: the ps of the new layout are asked for a sign of life.
+  void Check() { phase_ = Phase::kChecking; }
+  // They have given one: the layout is to be written in place of `before`.
   void Write(std::optional<Layout> before) {
     phase_ = Phase::kWriting;
     before_ = std::move(before);

@@ -1,4 +1,5 @@
 // The answers of parameter servers, and the news that each brings.
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -47,7 +48,10 @@ PsNews PsTracker::OnAnswer(const PsAnswerEvent& event, int64_t now_ms, bool form
   }
   Ps& ps = ps_[event.ps];
   if (event.tag == 0) return {};
-  if (event.reply.ok()) ps.heard_ms = now_ms;
+  if (event.reply.ok()) {
+    ps.heard_ms = now_ms;
+    ps.heard_tag = std::max(ps.heard_tag, event.tag);
+  }
   if (event.tag == ps.call_tag) {
     ps.call_tag = 0;
     switch (ps.state) {
@@ -170,6 +174,7 @@ void PsTracker::OnInvited(const PsAnswerEvent& event, int64_t now_ms) {
     ps.dial = true;  // somebody else may be there, and the right one elsewhere by now
     return;
   }
+  ps.heard_tag = event.tag;
   const PsDescription& description = std::get<PsDescription>(*event.reply);
   const bool same_life = description.boot_id() == ps.description.boot_id();
   const bool was_in = IsIn(ps);

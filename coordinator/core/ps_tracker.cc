@@ -179,6 +179,20 @@ void PsTracker::FinishInvited(ExitCode code, const std::string& reason) {
   for (uint32_t i = 0; i < invited_.size(); ++i) Finish(size() + i, code, reason);
 }
 
+void PsTracker::AskAll(int64_t now_ms) {
+  ask_all_tag_ = last_tag_;
+  // An answer to a call that was made before may be from before, too.
+  for (Ps& ps : ps_) {
+    ps.ping_tag = 0;
+    ps.ping_at_ms = now_ms;
+  }
+  for (Ps& ps : invited_) {
+    if (!IsIn(ps)) continue;
+    ps.call_tag = 0;
+    ps.retry_at_ms = now_ms;
+  }
+}
+
 void PsTracker::Prepare(uint32_t index, LoadRequest prepare) {
   Ps& ps = Mine(index);
   *prepare.mutable_fence() = FenceFor(ps);

@@ -61,6 +61,7 @@ struct Ps {
   std::string prepare_from = "";           // the checkpoint of that order
   std::string no_room = "";                // why it cannot hold them, however long one waits
   int64_t heard_ms = 0;                    // when it last answered
+  uint64_t heard_tag = 0;                  // the newest call that it has answered
   int64_t away_since_ms = 0;
   std::string loading_from;                // the checkpoint of the newest Load; empty: it creates
   std::optional<int64_t> unread_since_ms;  // since when it cannot load or prepare, or see our DIR
@@ -131,6 +132,10 @@ class PsTracker {
   // Those that are adopted and have to load nothing, because only a Load tells whether a ps has our
   // DIR.
   std::vector<uint32_t> InvitedToLoad(int64_t now_ms) const;
+  // Asks all ps that are there, and those invited, for a sign of life.
+  void AskAll(int64_t now_ms);
+  // Whether the ps has answered a call that was made after AskAll.
+  bool AnsweredAskAll(uint32_t index) const { return At(index).heard_tag > ask_all_tag_; }
   // The move is given up: tells those who were invited to leave, and forgets them.
   void SendAway();
   // The job has ended: tells those who are invited to leave.
@@ -291,6 +296,7 @@ class PsTracker {
   std::vector<Ps> ps_;
   std::vector<Ps> invited_;
   uint64_t last_tag_ = 0;
+  uint64_t ask_all_tag_ = 0;  // the newest call before AskAll
   uint64_t recoveries_ = 0;
   bool replaced_counted_ = false;
   int64_t look_at_ms_ = 0;  // when a newer coordinator is looked for, while a ps is away

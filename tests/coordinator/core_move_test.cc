@@ -2,50 +2,11 @@
 #include <catch2/catch.hpp>
 
 #include "common/json_text.h"
+#include "coordinator/move_job.h"
 #include "coordinator/sync_job.h"
 
 namespace paracord {
 namespace {
-
-// Asks for so many ps, and lets the coordinator run for a while.
-void Scale(CoreHarness& harness, uint32_t ps, std::vector<std::string> addresses = {},
-           bool dry_run = false) {
-  ScaleRequest request;
-  request.set_ps(ps);
-  request.set_dry_run(dry_run);
-  for (std::string& address : addresses) request.add_addresses(std::move(address));
-  harness.Feed(ScaleEvent{++harness.call, request});
-  harness.Run(500);
-}
-
-nlohmann::json MoveOf(const CoreHarness& harness) {
-  return JsonOf(harness.Told().StatusJson()).value("move", nlohmann::json());
-}
-
-std::string WhyNot(const CoreHarness& harness) {
-  return std::string(harness.scaled.status().message());
-}
-
-// A worker enters the first split.
-uint64_t TrainOneSplit(CoreHarness& harness) {
-  const uint64_t session = harness.Join("worker:0");
-  const WorkReply reply = harness.Work(session);
-  REQUIRE(reply.has_lease());
-  harness.Enter(reply.lease());
-  harness.Work(session, {CoreHarness::Done(reply.lease())}, false);
-  return session;
-}
-
-// The process of ps:1 was started again, and holds nothing.
-void RestartSecondPs(CoreHarness& harness) {
-  PsDescription& second = harness.ps[1];
-  second.clear_run_id();
-  second.clear_partitions();
-  second.set_generation(0);
-  second.set_coordinator_boot_id("");
-  second.set_boot_id("boot-1-again");
-  harness.finished.clear();
-}
 
 TEST_CASE("a job moves to fewer ps by a closing checkpoint and a layout, and trains on") {
   CoreHarness harness;
@@ -233,43 +194,6 @@ TEST_CASE("a ps that will never come in is given up at once") {
   CHECK_THAT(MoveOf(harness).at("problem").get<std::string>(), Catch::Contains(why));
   CHECK_FALSE(harness.Work(session).has_rejoin());
   CHECK(harness.job_state == layout);
-}
-
-TEST_CASE("a new ps that is lost before the layout is written is waited for, with the old one") {
-  const bool sync = GENERATE(false, true);
-  CAPTURE(sync);
-  SyncJob sync_job;
-  CoreHarness async_job;
-  CoreHarness& harness = sync ? sync_job : async_job;
-  const uint64_t records = sync ? kSyncRecords : 40;
-  if (sync) {
-    sync_job.loaded = [&](uint32_t at, const std::string&) { sync_job.SetState(at, 2); };
-    harness.Join("worker:0", records);
-    sync_job.SetStates(2);
-  } else {
-    TrainOneSplit(harness);
-  }
-  Scale(harness, 1);
-  REQUIRE(MoveOf(harness).at("phase") == "done");
-  RestartSecondPs(harness);
-  const uint64_t version = ParseJobState(harness.job_state, "job.state")->layout->version;
-  harness.hold_commit = true;  // the closing checkpoint takes a while
-  Scale(harness, 2);
-  REQUIRE(MoveOf(harness).at("phase") == "writing the closing checkpoint");
-  harness.dead = {1};
-  SECTION("which is noticed while the closing checkpoint is written") { harness.Run(2500); }
-  SECTION("which is noticed when it has been written") { harness.Run(1500); }
-  CHECK(MoveOf(harness).at("phase") == "looking at the new ps");
-  harness.hold_commit = false;
-  harness.Feed(RoundCommittedEvent{harness.core->View().rounds.round().id, absl::OkStatus()});
-  harness.Run(2000);
-  CHECK(ParseJobState(harness.job_state, "job.state")->layout->version == version);
-  CHECK(MoveOf(harness).at("phase") == "looking at the new ps");
-  CHECK(harness.Join("worker:0", records) != 0);  // training goes on
-  harness.dead.clear();
-  harness.Run(3000);
-  CHECK(MoveOf(harness).at("phase") == "done");
-  CHECK(ParseJobState(harness.job_state, "job.state")->layout->version == version + 1);
 }
 
 TEST_CASE("a job whose layout is durable moves back when a ps of it does not come") {
