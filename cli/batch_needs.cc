@@ -12,6 +12,7 @@
 #include "common/status_macros.h"
 #include "config/nodes.h"
 #include "config/partitions.h"
+#include "coordinator/core/layout.h"
 #include "coordinator/core/partitioner.h"
 #include "coordinator/core/placement.h"
 #include "exchange/codec.h"
@@ -80,17 +81,23 @@ class Request {
     header_.mutable_batch()->set_batch(1);
   }
 
-  void Add(const VariableSpec& variable, const PartitionSpec& partition, PsNeed& need) {
+  // `second`: the ps is the second holder of the partition, which is pushed there and not pulled.
+  void Add(const VariableSpec& variable, const PartitionSpec& partition, bool second,
+           PsNeed& need) {
     const bool table = variable.has_table();
     uint64_t elements = PartitionElements(variable, partition);
     PartitionPull& pull = *header_.add_pull();
     pull.set_partition(partition.id());
     pull.set_encoding(PulledAs(job_, variable));
+    if (second) pull.set_state_only(true);
     if (table) {
       const std::span<const uint64_t> ids = IdsOf(partition, rows_);
       elements = ids.size() * RowElements(variable);
+    }
+    if (table && !second) {
       need.row_bytes += elements * ElementBytes(pull.encoding());
-      NameRows(ids, partition.id(), Piece::PULL_IDS, *pull.mutable_rows(), pieces_);
+      NameRows(IdsOf(partition, rows_), partition.id(), Piece::PULL_IDS, *pull.mutable_rows(),
+               pieces_);
     }
     if (!variable.trainable()) return;
     PartitionPush& push = *header_.add_push();
@@ -172,23 +179,41 @@ TableRows MostRows(std::span<const VariableSpec> variables, std::span<const uint
   return most;
 }
 
+absl::StatusOr<std::vector<PartitionSpec>> PlacedPartitions(const Job& job,
+                                                            std::span<const VariableSpec> variables,
+                                                            const Holders& holders) {
+  ASSIGN_OR_RETURN(std::vector<PartitionSpec> partitions,
+                   PartitionVariables(variables, job.partitioner));
+  const std::vector<uint64_t> bytes = PartitionBytes(variables, partitions);
+  RETURN_IF_ERROR(PlacePartitions(job.partitioner.placement, holders.count, bytes, partitions));
+  if (job.partitioner.copies == 0 || holders.nodes) return partitions;
+  std::vector<uint32_t> firsts;
+  for (const PartitionSpec& partition : partitions) firsts.push_back(partition.ps());
+  const std::vector<uint32_t> seconds =
+      PlaceSeconds(bytes, firsts, /*seconds=*/{}, std::vector<CopyPlace>(holders.count));
+  for (size_t i = 0; i < partitions.size(); ++i) {
+    if (seconds[i] != kNobody) partitions[i].add_copies(seconds[i]);
+  }
+  return partitions;
+}
+
 absl::StatusOr<BatchNeeds> MeasureBatch(const Job& job, std::span<const VariableSpec> variables,
                                         const Optimizer& optimizer, const Holders& holders,
                                         const TableRows* rows) {
   const uint32_t ps = holders.count;
-  ASSIGN_OR_RETURN(std::vector<PartitionSpec> partitions,
-                   PartitionVariables(variables, job.partitioner));
-  RETURN_IF_ERROR(PlacePartitions(job.partitioner.placement, ps,
-                                  PartitionBytes(variables, partitions), partitions));
+  ASSIGN_OR_RETURN(const std::vector<PartitionSpec> partitions,
+                   PlacedPartitions(job, variables, holders));
   BatchNeeds needs;
   needs.holders = holders;
   needs.ps.resize(ps);
-  std::vector<LoadRequest> loads(ps);
-  for (LoadRequest& load : loads) {
-    load.mutable_variables()->Add(variables.begin(), variables.end());
-  }
+  LoadRequest nothing;
+  nothing.mutable_variables()->Add(variables.begin(), variables.end());
+  std::vector<LoadRequest> loads(ps, nothing), prepared(ps, nothing);
   for (const PartitionSpec& partition : partitions) {
     *loads[partition.ps()].add_partitions() = partition;
+    for (const uint32_t second : partition.copies()) {
+      *(job.guarantees.sync() ? loads : prepared)[second].add_partitions() = partition;
+    }
   }
   for (uint32_t p = 0; p < ps; ++p) {
     const RoundsNeed rounds{job.guarantees.sync() ? job.guarantees.round_batches.value_or(1) : 0,
@@ -198,10 +223,13 @@ absl::StatusOr<BatchNeeds> MeasureBatch(const Job& job, std::span<const Variable
     needs.ps[p].pushed = held.pushed;
     needs.ps[p].rounds = held.rounds;
     needs.ps[p].round_rows = held.round_rows;
+    const MemoryNeed copied = NeedOf(prepared[p], optimizer, RoundsNeed());
+    needs.ps[p].copy_variables = copied.variables;
+    needs.ps[p].copy_pushed = copied.pushed;
     if (rows == nullptr) continue;
     Request request(job, *rows);
     for (const PartitionSpec& partition : loads[p].partitions()) {
-      request.Add(variables[partition.variable()], partition, needs.ps[p]);
+      request.Add(variables[partition.variable()], partition, partition.ps() != p, needs.ps[p]);
     }
     request.Measure(needs.ps[p]);
   }
@@ -258,10 +286,12 @@ uint64_t EnoughMemory(const BatchNeeds& needs) {
   uint64_t least = MemoryBudget::kLimitMin;
   for (const PsNeed& need : needs.ps) {
     const uint64_t beside =
-        std::max(2 * std::max(need.answering_bytes(), need.pushed), need.row_bytes / 3 * 16 + 64);
+        std::max(2 * std::max(need.answering_bytes(), need.pushed + need.copy_pushed),
+                 need.row_bytes / 3 * 16 + 64);
     // Tables in rounds have a quarter of what variables leave.
     const uint64_t left = need.round_rows ? beside / 3 * 4 : beside;
-    least = std::max(least, need.variables + need.rounds + MemoryBudget::kProgramBytes + left);
+    least = std::max(least, need.variables + need.copy_variables + need.rounds +
+                                MemoryBudget::kProgramBytes + left);
   }
   if (needs.holders.nodes) least *= kNodeMemoryParts;
   return least + (least >> 6);

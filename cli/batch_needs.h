@@ -27,9 +27,12 @@ struct TableNeed {
 
 // The contents of one ps, and the cost of exchanging a batch with it.
 struct PsNeed {
-  uint64_t variables = 0, pushed = 0;     // bytes (NeedOf in store/loader.h)
-  uint64_t rounds = 0;                    // the same
-  bool round_rows = false;                // the same
+  uint64_t variables = 0, pushed = 0;  // bytes (NeedOf in store/loader.h)
+  uint64_t rounds = 0;                 // the same
+  bool round_rows = false;             // the same
+  // Bytes of the partitions that this ps prepares as their second holder, in asynchronous training.
+  // It refuses none for want of room: then it has no copies.
+  uint64_t copy_variables = 0, copy_pushed = 0;
   uint64_t header_bytes = 0, pieces = 0;  // bytes and pieces of the request
   uint64_t request_bytes = 0, ids = 0;    // the whole request, and the ids in it
   uint64_t row_bytes = 0;                 // rows in the reply
@@ -53,6 +56,13 @@ struct BatchNeeds {
   std::vector<PsNeed> ps;
 };
 
+// Returns the partitions of a job with their ps, and with their second ps in `copies` if the job
+// has copies: as a coordinator places them on ps whose hosts it cannot tell apart. An error says
+// why the variables cannot be partitioned or placed.
+absl::StatusOr<std::vector<PartitionSpec>> PlacedPartitions(const Job& job,
+                                                            std::span<const VariableSpec> variables,
+                                                            const Holders& holders);
+
 // Measures the exchange that pushes a batch with these rows and pulls the same rows for the next
 // batch. Without `rows` nothing is pushed, and each ps only holds its variables. An error says why
 // the variables cannot be partitioned or placed.
@@ -67,8 +77,8 @@ TableRows MostRows(std::span<const VariableSpec> variables, std::span<const uint
 // process, the limit, and the keys that help.
 absl::Status CheckNeeds(const BatchNeeds& needs, uint64_t memory_limit);
 
-// The least --memory-limit of a holder that takes each batch, without the rows that growing tables
-// get.
+// The least --memory-limit of a holder that takes each batch and has its copies, without the rows
+// that growing tables get.
 uint64_t EnoughMemory(const BatchNeeds& needs);
 
 // A line for each table, and one that compares the needs of a ps with each limit. Without a

@@ -68,14 +68,16 @@ std::string StepText(const Job& job, std::span<const VariableSpec> variables, in
     bytes += elements * sizeof(float);
   }
   const bool nodes = IsWithoutPs(job.guarantees.strategy);
+  const bool twice = !nodes && job.guarantees.sync() && job.partitioner.copies > 0;
   const TrainingWay way{"", job.guarantees.sync(), nodes ? 0 : static_cast<size_t>(holders)};
   const std::string arithmetic =
       multiply_adds > 0 ? absl::StrFormat("%.3g multiply-adds x %d examples / speed",
                                           static_cast<double>(multiply_adds), job.batch)
                         : absl::StrFormat("%d examples / speed", job.batch);
   return absl::StrCat(
-      "step: waves x (compute + exchange). compute = ", arithmetic, "; exchange = 2 x ",
-      HumanBytes(bytes), " / bandwidth + trips x latency + update",
+      "step: waves x (compute + exchange). compute = ", arithmetic, "; exchange = ", twice ? 3 : 2,
+      " x ", HumanBytes(bytes), twice ? " (pushed to both ps of each partition)" : "",
+      " / bandwidth + trips x latency + update",
       nodes ? absl::StrFormat(", of which %.3g counts, since a share is the worker's own",
                               ExchangedShare(way, static_cast<size_t>(holders)))
             : "",

@@ -75,6 +75,18 @@ void PrintAddress(const std::string& task, const std::string& address, std::ostr
   out << absl::StreamFormat("  %-14s %s\n", task, address.empty() ? "(not in this file)" : address);
 }
 
+// The partitions whose second holder a ps is.
+struct CopiesOfPs {
+  uint64_t partitions = 0, bytes = 0;
+  uint64_t resident = 0;  // bytes with optimizer state
+};
+
+std::string TextOfCopies(const CopiesOfPs& copies) {
+  if (copies.partitions == 0) return "";
+  return absl::StrFormat("; copies of %d partitions: %d bytes, %d with optimizer state",
+                         copies.partitions, copies.bytes, copies.resident);
+}
+
 }  // namespace
 
 void PrintCluster(const Cluster& cluster, std::ostream& out) {
@@ -116,10 +128,9 @@ absl::Status PrintPlan(const Job& job, std::span<const VariableSpec> variables,
                        const Holders& holders, uint64_t slots, std::ostream& out,
                        Problems& warnings) {
   const uint32_t ps_count = holders.count;
-  ASSIGN_OR_RETURN(std::vector<PartitionSpec> partitions,
-                   PartitionVariables(variables, job.partitioner));
+  ASSIGN_OR_RETURN(const std::vector<PartitionSpec> partitions,
+                   PlacedPartitions(job, variables, holders));
   std::vector<uint64_t> bytes = PartitionBytes(variables, partitions);
-  RETURN_IF_ERROR(PlacePartitions(job.partitioner.placement, ps_count, bytes, partitions));
   // A growing table begins without rows.
   for (size_t i = 0; i < partitions.size(); ++i) {
     if (IsGrowing(variables[partitions[i].variable()])) bytes[i] = 0;
@@ -128,10 +139,17 @@ absl::Status PrintPlan(const Job& job, std::span<const VariableSpec> variables,
 
   std::vector<uint64_t> resident(ps_count);
   std::vector<std::vector<std::string>> names(ps_count);
+  std::vector<CopiesOfPs> copies(ps_count);
   for (size_t i = 0; i < partitions.size(); ++i) {
     const bool trainable = variables[partitions[i].variable()].trainable();
-    resident[partitions[i].ps()] += bytes[i] * (1 + (trainable ? slots : 0));
+    const uint64_t with_slots = bytes[i] * (1 + (trainable ? slots : 0));
+    resident[partitions[i].ps()] += with_slots;
     names[partitions[i].ps()].push_back(partitions[i].name());
+    for (const uint32_t second : partitions[i].copies()) {
+      ++copies[second].partitions;
+      copies[second].bytes += bytes[i];
+      copies[second].resident += with_slots;
+    }
   }
   const std::vector<uint64_t> of_ps = BytesOfPs(ps_count, bytes, partitions);
   out << "partitions: " << partitions.size() << " on " << ps_count
@@ -150,10 +168,11 @@ absl::Status PrintPlan(const Job& job, std::span<const VariableSpec> variables,
   for (uint32_t ps = 0; ps < ps_count; ++ps) {
     const std::span<const std::string> some =
         std::span(names[ps]).first(std::min(kNamesMax, names[ps].size()));
-    out << absl::StreamFormat("  %s:%d  %d bytes, %d with optimizer state, %d partitions%s%s%s\n",
+    out << absl::StreamFormat("  %s:%d  %d bytes, %d with optimizer state, %d partitions%s%s%s%s\n",
                               holders.name(), ps, of_ps[ps], resident[ps], names[ps].size(),
                               names[ps].empty() ? "" : ": ", absl::StrJoin(some, ", "),
-                              some.size() < names[ps].size() ? ", ..." : "");
+                              some.size() < names[ps].size() ? ", ..." : "",
+                              TextOfCopies(copies[ps]));
   }
   out << absl::StreamFormat("imbalance (largest / mean): %.3f\n", Imbalance(of_ps));
   return absl::OkStatus();

@@ -7,12 +7,14 @@ namespace {
 
 constexpr double kOwnShare = 0.5;  // cost of a byte that stays in its process, relative to others
 
+constexpr double kPushedShare = 0.5;  // part of an exchange's bytes that is pushed
+
 uint64_t CeilOf(uint64_t number, uint64_t parts) { return (number + parts - 1) / parts; }
 
 }  // namespace
 
 double ExchangedShare(const TrainingWay& way, size_t workers) {
-  if (way.ps > 0) return 1;
+  if (way.ps > 0) return way.sync && way.copies ? 1 + kPushedShare : 1;
   const double own = 1 / static_cast<double>(std::max<size_t>(workers, 1));
   return 1 - own + kOwnShare * own;
 }

@@ -9,7 +9,8 @@
 // values that no computing hides: bytes / bandwidth, trips x latency, and the update in the stores.
 // It is measured as a whole and scales with the bytes: bytes that leave a worker's process count in
 // full, bytes for a store in the worker's own process by half, since the store applies and reads
-// them but nothing travels.
+// them but nothing travels. Half of an exchange's bytes are pushed, and with copies each round is
+// pushed to both ps of a partition: then it takes half as long again.
 #pragma once
 
 #include <cstddef>
@@ -32,7 +33,8 @@ struct StepMeasures {
 struct TrainingWay {
   std::string strategy;
   bool sync = false;
-  size_t ps = 0;  // 0: the workers hold the variables
+  size_t ps = 0;        // 0: the workers hold the variables
+  bool copies = false;  // each partition has a second ps
 };
 
 struct PredictedStep {
@@ -42,8 +44,9 @@ struct PredictedStep {
   double batches_per_second = 0;  // the whole cluster's
 };
 
-// Returns the share of a gradient that an exchange pays for: 1 if all of it goes to other
-// processes.
+// Returns what an exchange pays for, in parts of one whose gradient goes to other processes once
+// and whose values come from there: less where workers hold some of the variables, and more where a
+// gradient goes to both ps of a partition in each round.
 double ExchangedShare(const TrainingWay& way, size_t workers);
 
 // Returns the ways in which a cluster of this shape can train without further processes: on its ps,

@@ -46,7 +46,7 @@ json CostJson(const JobView& job) {
                            .workers = std::max<size_t>(steps.workers, 1),
                            .devices = steps.devices};
   const TrainingWay runs{ExplainStrategy(guarantees, NamedShape(job)).name, guarantees.sync(),
-                         shape.ps};
+                         shape.ps, job.options.HasCopies()};
   const std::optional<uint64_t> round =
       guarantees.sync() ? std::optional<uint64_t>(lanes) : std::nullopt;
   std::vector<TrainingWay> ways = WaysOf(shape);
@@ -54,6 +54,7 @@ json CostJson(const JobView& job) {
     return way.sync == runs.sync && (way.ps == 0) == (runs.ps == 0);
   };
   if (std::ranges::none_of(ways, is_running)) ways.push_back(runs);
+  for (TrainingWay& way : ways) way.copies = runs.copies && way.ps > 0;
   std::vector<std::pair<PredictedStep, bool>> predicted;
   for (TrainingWay& way : ways) {
     const bool now = is_running(way);

@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "cli/train_checks.h"
+#include "common/memory_budget.h"
 #include "coordinator/core/partitioner.h"
 #include "coordinator/core/placement.h"
 #include "exchange/encoding.h"
@@ -41,10 +42,7 @@ Optimizer Adagrad() { return ParseOptimizer(NamedSpec{"adagrad"}).value(); }
 // Returns the bytes of a worker's request to a ps.
 uint64_t SentBytes(const Job& job, uint32_t ps, const std::shared_ptr<const TableRows>& rows) {
   const std::vector<VariableSpec> variables = Variables();
-  std::vector<PartitionSpec> partitions = PartitionVariables(variables, job.partitioner).value();
-  REQUIRE(PlacePartitions(job.partitioner.placement, 2, PartitionBytes(variables, partitions),
-                          partitions)
-              .ok());
+  const auto partitions = PlacedPartitions(job, variables, {.count = 2}).value();
   Session session;
   session.set_run_id(std::string(16, 'r'));
   for (int i = 0; i < 2; ++i) session.add_ps()->set_boot_id(std::string(16, 'b'));
@@ -68,6 +66,11 @@ TEST_CASE("what is measured of a batch is what a worker sends of it") {
   job.partitioner.shards = 3;
   job.wire = GENERATE("float32", "bf16");
   if (GENERATE(false, true)) job.compression.kind = CompressionSpec::Kind::kInt8;
+  const bool hot = GENERATE(false, true);
+  if (hot) {
+    job.guarantees.consistency = "sync";
+    job.partitioner.copies = 1;
+  }
   const auto rows =
       std::make_shared<const TableRows>(MostRows(Variables(), std::vector<uint64_t>{700, 900, 0}));
   const auto needs = MeasureBatch(job, Variables(), Adagrad(), {.count = 2}, rows.get());
@@ -81,7 +84,7 @@ TEST_CASE("what is measured of a batch is what a worker sends of it") {
     row_bytes += needs->ps[ps].row_bytes;
   }
   const uint64_t element = job.wire == "float32" ? 4 : 2;
-  CHECK(ids == 2 * (700 + 900));  // pushed and pulled
+  CHECK(ids == (hot ? 3 : 2) * (700 + 900));  // pushed, with copies to both ps, and pulled
   CHECK(row_bytes == (700 * 8 + 900 * 4) * element);
   REQUIRE(needs->tables.size() == 2);
   CHECK(needs->tables[0].ids == 700);
@@ -94,6 +97,55 @@ TEST_CASE("what is measured of a batch is what a worker sends of it") {
   CHECK(absl::StrContains(lines[2], " of 8.0 MiB, "));
   CHECK(absl::StrContains(lines[3], "is enough"));
   CHECK(CheckNeeds(*needs, uint64_t{128} << 20).ok());
+}
+
+// Returns the bytes of a request that pushes so many bytes of values: they come in pieces.
+uint64_t Framed(uint64_t bytes) { return bytes + bytes / 64 + 64 * 1024; }
+
+TEST_CASE(
+    "a ps with copies holds the bytes of both, and asynchronous ones are no reason to refuse") {
+  Job job;
+  job.partitioner.kind = PartitionerSpec::Kind::kFixedShards;
+  job.partitioner.shards = 2;
+  const std::vector<VariableSpec> variables = {Variable("dense/kernel", {4'000'000, 2})};
+  const auto measure = [&](const char* consistency, uint32_t copies) {
+    job.guarantees.consistency = consistency;
+    job.partitioner.copies = copies;
+    return MeasureBatch(job, variables, Adagrad(), {.count = 2}, nullptr).value();
+  };
+  constexpr uint64_t kHalf = uint64_t{4'000'000} * 4;
+  const BatchNeeds alone = measure("async", 0), warm = measure("async", 1);
+  const BatchNeeds sync = measure("sync", 0), hot = measure("sync", 1);
+  for (size_t ps = 0; ps < 2; ++ps) {
+    CAPTURE(ps);
+    CHECK(alone.ps[ps].variables == 2 * kHalf);  // with Adagrad's slot
+    CHECK(alone.ps[ps].copy_variables == 0);
+    CHECK(warm.ps[ps].variables == 2 * kHalf);
+    CHECK(warm.ps[ps].copy_variables == 2 * kHalf);
+    CHECK(warm.ps[ps].copy_pushed == Framed(kHalf));
+    CHECK(hot.ps[ps].variables == 4 * kHalf);
+    CHECK(hot.ps[ps].copy_variables == 0);
+    CHECK(hot.ps[ps].pushed == Framed(2 * kHalf));
+    CHECK(hot.ps[ps].rounds == 2 * sync.ps[ps].rounds);
+  }
+  // What a process of so much memory takes.
+  const auto takes = [](const BatchNeeds& needs, uint64_t limit) {
+    return CheckNeeds(needs, limit).ok();
+  };
+  for (const BatchNeeds* needs : {&alone, &warm, &sync, &hot}) {
+    CHECK(takes(*needs, EnoughMemory(*needs)));
+  }
+  CHECK(EnoughMemory(warm) >= EnoughMemory(alone) + 2 * kHalf);  // alone: the least limit of all
+  CHECK(takes(warm, EnoughMemory(alone)));
+  CHECK(EnoughMemory(hot) >= EnoughMemory(sync) + 2 * kHalf);
+  CHECK_FALSE(takes(hot, EnoughMemory(sync)));
+  // The sum is the one by which a ps takes what it is to prepare beside what it holds.
+  MemoryBudget memory(EnoughMemory(warm));
+  REQUIRE(memory.HoldVariables(warm.ps[0].variables, warm.ps[0].pushed, 0, false).ok());
+  CHECK(memory.CheckBeside(warm.ps[0].copy_variables, warm.ps[0].copy_pushed).ok());
+  MemoryBudget small(EnoughMemory(alone));
+  REQUIRE(small.HoldVariables(warm.ps[0].variables, warm.ps[0].pushed, 0, false).ok());
+  CHECK_FALSE(small.CheckBeside(warm.ps[0].copy_variables, warm.ps[0].copy_pushed).ok());
 }
 
 TEST_CASE("a batch that no ps could take is refused with its ids, the limit and the key") {

@@ -75,6 +75,12 @@ TEST_CASE("before training the formula has the job's own multiply-adds and bytes
   CHECK(absl::StrContains(ps, "1.25e+06 multiply-adds x 64 examples / speed"));
   CHECK(absl::StrContains(ps, "2 x 4.0 MiB / bandwidth"));
   CHECK_FALSE(absl::StrContains(ps, "of which"));
+  Job copied = job;
+  copied.partitioner.copies = 1;
+  CHECK(StepText(copied, variables, 1'250'000, 2) == ps);  // a second ps reads checkpoints
+  copied.guarantees.consistency = "sync";
+  CHECK(absl::StrContains(StepText(copied, variables, 1'250'000, 2),
+                          "3 x 4.0 MiB (pushed to both ps of each partition) / bandwidth"));
   job.guarantees.strategy = "multi_worker_mirrored";
   const std::string nodes = StepText(job, variables, 0, 2);
   CHECK(absl::StrContains(nodes, "compute = 64 examples / speed"));

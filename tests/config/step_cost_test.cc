@@ -38,6 +38,21 @@ TEST_CASE("workers that hold shares send less, the more of the shares are their 
   CHECK(PredictStep(of_nodes, shape, kNodes, 2, kAsync).seconds == Approx(0.014));
 }
 
+TEST_CASE("a round that is pushed to both ps of each partition exchanges half as much again") {
+  const TrainingWay copied_sync{"parameter_server", true, 2, /*copies=*/true};
+  const TrainingWay copied_async{"parameter_server", false, 2, /*copies=*/true};
+  CHECK(ExchangedShare(copied_sync, 2) == Approx(1.5));
+  CHECK(ExchangedShare(copied_async, 2) == 1);  // a second ps reads checkpoints
+  const ClusterShape shape{.ps = 2, .workers = 2};
+  CHECK(PredictStep(kMeasures, shape, copied_sync, 2, copied_sync).seconds == Approx(0.014));
+  CHECK(PredictStep(kMeasures, shape, copied_async, std::nullopt, copied_sync).seconds ==
+        Approx(0.010 + 1.5 * 0.004));
+  CHECK(PredictStep(kMeasures, shape, copied_sync, 2, copied_async).seconds ==
+        Approx(0.010 + 0.004 / 1.5));
+  CHECK(PredictStep(kMeasures, shape, copied_sync, 2, kNodes).seconds ==
+        Approx(0.010 + 0.75 / 1.5 * 0.004));
+}
+
 TEST_CASE("a round lasts until the worker with the most lanes has computed them") {
   const ClusterShape shape{.ps = 2, .workers = 2};
   const PredictedStep odd = PredictStep(kMeasures, shape, kSync, 3, kSync);
