@@ -123,6 +123,34 @@ void AddPs(const json& all, MetricSet& metrics) {
   }
 }
 
+// Of a job without copies, or that has not been asked to move, all are 0: alerts ask for them.
+void AddCopies(const json& copies, const json& move, MetricSet& metrics) {
+  const double partitions = Number(copies, "partitions");
+  metrics.Gauge("paracord_copies_partitions", "Partitions that are to be on two ps.", partitions);
+  metrics.Gauge("paracord_copies_alone_partitions", "Of these, partitions that are on one ps only.",
+                partitions - Number(copies, "with_both"));
+  metrics.Gauge("paracord_copies_alone_bytes", "Bytes of partitions that are on one ps only.",
+                Number(copies, "bytes_with_one"));
+  metrics.Counter("paracord_copies_promotions_total",
+                  "Times that second ps took over, in the life of this coordinator.",
+                  Number(copies, "promotions"));
+  const std::string phase = move.value("phase", "");
+  const bool ended = phase.empty() || phase == "done" || phase == "given up";
+  metrics.Gauge("paracord_move_under_way", "1 while partitions move to other ps.", ended ? 0 : 1);
+  metrics.Gauge("paracord_move_given_up", "1 if the newest move was given up; status says why.",
+                phase == "given up" ? 1 : 0);
+  AddIfKnown(move, "seconds", "paracord_move_seconds", "How long the newest move takes, or took.",
+             metrics);
+  AddIfKnown(move, "stopped_seconds", "paracord_move_stopped_seconds",
+             "How long training stands, or stood, still for the newest move.", metrics);
+}
+
+// Returns the object at the key; an empty one where there is none, or null.
+json ObjectAt(const json& of, const char* key) {
+  const auto it = of.find(key);
+  return it != of.end() && it->is_object() ? *it : json::object();
+}
+
 void AddTables(const json& all, MetricSet& metrics) {
   for (const auto& [name, table] : all.items()) {
     const MetricSet::Labels labels = {{"table", name}};
@@ -170,6 +198,7 @@ void AddStatusMetrics(const json& status, int64_t unix_ms, MetricSet& metrics) {
   AddPs(status.value("ps", json::array()), metrics);
   AddWorkers(status.value("workers", json::array()), metrics);
   AddTables(status.value("tables", json::object()), metrics);
+  AddCopies(ObjectAt(status, "copies"), ObjectAt(status, "move"), metrics);
   const json evaluations = status.value("evaluations", json::array());
   if (evaluations.empty()) return;
   const json newest = evaluations.back().value("metrics", json::object());

@@ -89,6 +89,63 @@ TEST_CASE("a checkpoint has an age, a size and a duration, and what is not known
   CHECK(Has(text, "paracord_job_loss 0.25"));
 }
 
+TEST_CASE("the metrics of copies and moves are those of the status, and 0 of a job without") {
+  std::string text = TextFor({{"phase", "training"}, {"copies", nullptr}, {"move", nullptr}});
+  CHECK(Has(text, "paracord_copies_partitions 0"));
+  CHECK(Has(text, "paracord_copies_alone_partitions 0"));
+  CHECK(Has(text, "paracord_move_under_way 0"));
+  CHECK(Has(text, "paracord_move_given_up 0"));
+  CHECK(text.find("paracord_move_seconds") == std::string::npos);
+
+  // A job with copies whose second ps has not prepared a checkpoint yet.
+  CoreHarness harness([](Job& job) {
+    job.partitioner.copies = 1;
+    job.checkpoint.every_seconds = 0.5;
+  });
+  const uint64_t session = harness.Join("worker:0");
+  const WorkReply reply = harness.Work(session);
+  REQUIRE(reply.has_lease());
+  harness.Run(100);
+  text = TextFor(JsonOf(harness.Told().StatusJson()));
+  CHECK(Has(text, "paracord_copies_partitions 4"));
+  CHECK(Has(text, "paracord_copies_alone_partitions 4"));
+  CHECK(Has(text, "paracord_copies_alone_bytes 800000"));
+  CHECK(Has(text, "paracord_copies_promotions_total 0"));
+  harness.Enter(reply.lease());
+  harness.Work(session, {CoreHarness::Done(reply.lease())}, false);
+  harness.Run(7000);
+  text = TextFor(JsonOf(harness.Told().StatusJson()));
+  INFO(text);
+  CHECK(Has(text, "paracord_copies_alone_partitions 0"));
+  CHECK(Has(text, "paracord_copies_alone_bytes 0"));
+}
+
+TEST_CASE("a move is told while it is under way, and when it has ended") {
+  CoreHarness harness;
+  const WorkReply reply = harness.Work(harness.Join("worker:0"));
+  REQUIRE(reply.has_lease());
+  harness.hold_state = true;
+  ScaleRequest request;
+  request.set_ps(1);
+  harness.Feed(ScaleEvent{++harness.call, request});
+  harness.Run(3000);
+  std::string text = TextFor(JsonOf(harness.Told().StatusJson()));
+  CHECK(Has(text, "paracord_move_under_way 1"));
+  INFO(text);
+  CHECK(Has(text, "paracord_move_stopped_seconds 3"));
+  harness.hold_state = false;
+  harness.Feed(JobStateWrittenEvent{absl::OkStatus()});
+  harness.Run(500);
+  text = TextFor(JsonOf(harness.Told().StatusJson()));
+  CHECK(Has(text, "paracord_move_under_way 0"));
+  CHECK(Has(text, "paracord_move_given_up 0"));
+  nlohmann::json status = JsonOf(harness.Told().StatusJson());
+  REQUIRE(status.at("move").at("phase") == "done");
+  status["move"]["phase"] = "given up";
+  CHECK(Has(TextFor(status), "paracord_move_under_way 0"));
+  CHECK(Has(TextFor(status), "paracord_move_given_up 1"));
+}
+
 TEST_CASE("thousands of workers do not become thousands of metrics") {
   nlohmann::json status = {{"workers", nlohmann::json::array()}};
   for (int i = 0; i < 1000; ++i) {
