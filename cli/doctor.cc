@@ -13,10 +13,12 @@
 #include "cli/commands.h"
 #include "cli/doctor_checks.h"
 #include "cli/own_folder.h"
+#include "cli/status_watch.h"
 #include "common/files.h"
 #include "common/steady_ms.h"
 #include "config/cluster.h"
 #include "config/flags.h"
+#include "coordinator/rival.h"
 #include "net/grpc/network.h"
 #include "net/grpc/security_flags.h"
 #include "objects/all_files.h"
@@ -125,6 +127,24 @@ void CheckCheckpoints(Files& files, const std::string& dir, std::vector<Finding>
   }
 }
 
+// Reports what the job's coordinator says of copies and moves, if it answers.
+void CheckRunningJob(Files& files, Network& network, const std::string& coordinator,
+                     const std::string& dir, std::vector<Finding>& found) {
+  constexpr int64_t kDeadlineMs = 3000;
+  std::string address = coordinator;
+  if (address.empty() && !dir.empty()) address = AddressIn(files, dir);
+  if (!CheckAddress(address, "--dir").ok()) return;
+  const auto status = AskStatus(network, address, kDeadlineMs);
+  if (!status.ok()) return;
+  try {
+    std::ranges::move(CheckCopiesAndMove(*status), std::back_inserter(found));
+  } catch (const nlohmann::json::exception& error) {
+    found.push_back({Finding::Level::kWrong, "coordinator",
+                     absl::StrCat(address, " answers as another version does: ", error.what()),
+                     "run the same version everywhere"});
+  }
+}
+
 // Returns how many findings are wrong.
 int PrintFindings(const std::vector<Finding>& found, std::ostream& out) {
   int wrong = 0, doubtful = 0;
@@ -152,8 +172,9 @@ int RunDoctor(Args args, std::ostream& out, std::ostream& err) {
   Flags flags(
       "paracord doctor",
       "Looks at this host as a daemon would find it: limits, the job's directory, the\n"
-      "addresses of the cluster, the device, the programs, the certificate; says what is wrong\n"
-      "and what to do about it. Exit code 0: nothing is wrong; 1: something is.");
+      "addresses of the cluster, the device, the programs, the certificate, the copies and the\n"
+      "move of a job that runs; says what is wrong and what to do about it. Exit code 0: nothing "
+      "is wrong; 1: something is.");
   flags.String("cluster", "FILE", "the cluster, as TF_CONFIG has it (instead of TF_CONFIG)",
                &own.cluster_file);
   flags.String("task", "ROLE:INDEX", "which task of the cluster is to run here", &own.task);
@@ -183,6 +204,8 @@ int RunDoctor(Args args, std::ostream& out, std::ostream& err) {
   CheckSecurity(files, security, options, found);
   GrpcNetwork network(options);
   CheckCluster(network, *cluster, found);
+  CheckRunningJob(files, network, cluster->coordinator,
+                  own.dir.empty() ? "" : AbsolutePath(own.dir), found);
   for (const std::string& address : own.addresses) {
     found.push_back(CheckPeer(network, "--address", address, /*ours=*/false));
   }

@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <sstream>
 #include <utility>
 
@@ -106,6 +107,65 @@ double ClockAhead(Files& files, const std::string& dir, int64_t unix_ms) {
   return static_cast<double>(there.st_mtim.tv_sec) - static_cast<double>(unix_ms) / 1000;
 }
 
+// Returns the object at the key; an empty one where there is none, or null.
+nlohmann::json ObjectAt(const nlohmann::json& of, const char* key) {
+  const auto it = of.find(key);
+  return it != of.end() && it->is_object() ? *it : nlohmann::json::object();
+}
+
+Finding CheckCopiesOf(const nlohmann::json& copies) {
+  const auto partitions = copies.value("partitions", uint64_t{0});
+  const auto with_both = copies.value("with_both", uint64_t{0});
+  if (with_both >= partitions) {
+    return {Level::kFine, "copies", absl::StrCat("all ", partitions, " partitions are on two ps"),
+            ""};
+  }
+  Finding found{
+      Level::kDoubtful, "copies",
+      absl::StrCat(partitions - with_both, " of ", partitions, " partitions, ",
+                   HumanBytes(copies.value("bytes_with_one", uint64_t{0})), ", are on one ps only"),
+      "they get a second one by the next checkpoint, some seconds after a ps that is "
+      "away is back: start that ps again"};
+  const nlohmann::json by_ps = copies.value("by_ps", nlohmann::json::array());
+  for (size_t i = 0; i < by_ps.size(); ++i) {
+    const std::string problem = by_ps[i].value("problem", "");
+    if (problem.empty()) continue;
+    absl::StrAppend(&found.text, "; ps:", i, " has no room for copies: ", problem);
+    found.remedy =
+        "give the ps a larger --memory-limit, or take more ps: each holds its partitions and the "
+        "copies of others";
+  }
+  return found;
+}
+
+std::optional<Finding> CheckMoveOf(const nlohmann::json& move) {
+  constexpr double kLongSeconds = 30;
+  const std::string phase = move.value("phase", ""), problem = move.value("problem", "");
+  if (phase.empty() || phase == "done") return std::nullopt;
+  const bool heals = move.value("copies", false);
+  const std::string what =
+      heals ? absl::StrCat("the copying of ", move.value("partitions", uint64_t{0}), " partitions")
+            : absl::StrCat("the move to ", move.value("ps", uint64_t{0}), " ps");
+  const std::string why = problem.empty() ? "" : absl::StrCat(": ", problem);
+  if (phase == "given up") {
+    return Finding{Level::kDoubtful, "move", absl::StrCat(what, " was given up", why),
+                   heals ? "mend that: it is tried again by itself"
+                         : "mend that, and ask again: paracord scale"};
+  }
+  const double seconds = move.value("seconds", 0.0);
+  Finding found{Level::kFine, "move",
+                absl::StrFormat("%s has been under way for %.0f s, and is at \"%s\"%s", what,
+                                seconds, phase, why),
+                ""};
+  if (problem.empty() && seconds < kLongSeconds) return found;
+  found.level = Level::kDoubtful;
+  found.remedy =
+      heals ? "training goes on; `paracord status` says who is missing"
+            : "look whether the new ps run, with the job's --dir and their own index; `paracord "
+              "scale` with the number of ps that the job has cancels a move";
+  return found;
+}
+
 // Whether this host could listen at `address`, where nobody answers.
 Finding CheckOwn(const std::string& key, const std::string& address) {
   absl::StatusOr<ListeningSockets> sockets = ListenAt(address);
@@ -198,6 +258,17 @@ Finding CheckPeer(Network& network, const std::string& key, const std::string& a
   return {Level::kDoubtful, key, absl::StrCat(address, " does not answer: ", Text(reply.status())),
           "fine where that daemon does not run yet; else start it, or open the port in the "
           "firewall between the hosts"};
+}
+
+std::vector<Finding> CheckCopiesAndMove(const nlohmann::json& status) {
+  std::vector<Finding> found;
+  if (status.value("phase", "") == "ended") return found;
+  const nlohmann::json copies = ObjectAt(status, "copies");
+  if (!copies.empty()) found.push_back(CheckCopiesOf(copies));
+  if (std::optional<Finding> move = CheckMoveOf(ObjectAt(status, "move")); move.has_value()) {
+    found.push_back(*std::move(move));
+  }
+  return found;
 }
 
 Finding CheckCertificate(const std::string& path, int64_t expires_unix_s, int64_t unix_ms) {

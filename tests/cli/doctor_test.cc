@@ -10,10 +10,12 @@
 #include "cli/answering.h"
 #include "cli/commands.h"
 #include "cli/doctor_checks.h"
+#include "common/json_text.h"
 #include "common/steady_ms.h"
 #include "net/grpc/network.h"
 #include "net/health.h"
 #include "tests/certificates.h"
+#include "tests/coordinator/core_harness.h"
 #include "tests/fakes.h"
 
 namespace paracord {
@@ -105,6 +107,92 @@ TEST_CASE("doctor calls it wrong where the environment arms failpoints") {
   CHECK(armed.level == Level::kWrong);
   CHECK(armed.text.find("ps.push.applied=kill@3") != std::string::npos);
   CHECK(armed.remedy.starts_with("unset PARACORD_FAILPOINTS"));
+}
+
+TEST_CASE("doctor says which partitions are on one ps only, and what gives them a second") {
+  CoreHarness harness([](Job& job) {
+    job.partitioner.copies = 1;
+    job.checkpoint.every_seconds = 0.5;
+  });
+  const auto found = [&] {
+    const std::vector<Finding> all = CheckCopiesAndMove(JsonOf(harness.Told().StatusJson()));
+    REQUIRE(all.size() == 1);
+    CHECK(all[0].topic == "copies");
+    return all[0];
+  };
+  harness.prepare_status = absl::ResourceExhaustedError("--memory-limit is 1 GiB");
+  const WorkReply reply = harness.Work(harness.Join("worker:0"));
+  CHECK(found().level == Level::kDoubtful);
+  CHECK(found().text == "4 of 4 partitions, 781.2 KiB, are on one ps only");
+  CHECK_THAT(found().remedy, Catch::Contains("start that ps again"));
+  harness.Enter(reply.lease());
+  harness.Work(1, {CoreHarness::Done(reply.lease())}, false);
+  harness.Run(3000);
+  CHECK_THAT(found().text, Catch::Contains("ps:1 has no room for copies: --memory-limit is 1 GiB"));
+  CHECK_THAT(found().remedy, Catch::Contains("a larger --memory-limit"));
+
+  CoreHarness roomy([](Job& job) {
+    job.partitioner.copies = 1;
+    job.checkpoint.every_seconds = 0.5;
+  });
+  const WorkReply work = roomy.Work(roomy.Join("worker:0"));
+  roomy.Enter(work.lease());
+  roomy.Work(1, {CoreHarness::Done(work.lease())}, false);
+  roomy.Run(7000);
+  const auto fine = CheckCopiesAndMove(JsonOf(roomy.Told().StatusJson()));
+  REQUIRE(fine.size() == 1);
+  CHECK(fine[0].level == Level::kFine);
+  CHECK(fine[0].text == "all 4 partitions are on two ps");
+}
+
+TEST_CASE("doctor says where a move waits, and why one was given up") {
+  CoreHarness harness([](Job& job) { job.timeouts.start_s = 60; });
+  CHECK(CheckCopiesAndMove(JsonOf(harness.Told().StatusJson())).empty());
+  harness.Join("worker:0");
+  ScaleRequest request;
+  request.set_ps(3);
+  request.add_addresses("unix:/ps-2");
+  harness.dead = {2};
+  harness.Feed(ScaleEvent{++harness.call, request});
+  harness.Run(5000);
+  const auto found = [&] {
+    const std::vector<Finding> all = CheckCopiesAndMove(JsonOf(harness.Told().StatusJson()));
+    REQUIRE(all.size() == 1);
+    CHECK(all[0].topic == "move");
+    return all[0];
+  };
+  CHECK(found().level == Level::kFine);
+  harness.Run(30'000);
+  CHECK(found().level == Level::kDoubtful);
+  CHECK_THAT(found().text, Catch::StartsWith("the move to 3 ps has been under way for 35 s") &&
+                               Catch::Contains("looking at the new ps"));
+  CHECK_THAT(found().remedy, Catch::Contains("cancels a move"));
+  harness.Run(40'000);
+  CHECK(found().level == Level::kDoubtful);
+  CHECK_THAT(found().text, Catch::StartsWith("the move to 3 ps was given up: ps:2 at unix:/ps-2"));
+  CHECK(found().remedy == "mend that, and ask again: paracord scale");
+}
+
+TEST_CASE("doctor asks the coordinator that the job's directory names, and tells what it says") {
+  CoreHarness harness([](Job& job) {
+    job.partitioner.copies = 1;
+    job.checkpoint.every_seconds = 60;
+  });
+  harness.Join("worker:0");
+  Answering coordinator(harness.Told().StatusJson());
+  const TestDirectory directory;
+  GrpcNetwork network;
+  const std::string address = "unix:" + (directory / "coordinator");
+  directory.Write("coordinator.address", address);
+  const auto without = Doctor({"--dir", directory.path(), "--device", "cpu"});
+  CHECK(without.out.find("copies") == std::string::npos);  // nobody answers there
+  const auto listener = network.Listen(address, coordinator);
+  REQUIRE(listener.ok());
+  const auto with = Doctor({"--dir", directory.path(), "--device", "cpu"});
+  INFO(with.out << with.err);
+  CHECK(with.code == without.code);
+  CHECK(with.out.find("look  copies") != std::string::npos);
+  CHECK(with.out.find("4 of 4 partitions, 781.2 KiB, are on one ps only") != std::string::npos);
 }
 
 TEST_CASE("a certificate is fine, soon to be replaced, or has expired") {
