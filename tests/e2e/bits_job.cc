@@ -34,7 +34,7 @@ json BitsJob(const std::vector<json>& layers, const json& optimizer) {
           {"data",
            {{"train", {{"format", "npy"}, {"features", "bits-x.npy"}, {"labels", "bits-y.npy"}}}}},
           {"consistency", "sync"},
-          {"round_batches", 4},
+          {"round_batches", kBitsLanes},
           {"split_batches", nullptr},
           {"threads", 1},
           {"shuffle", true},

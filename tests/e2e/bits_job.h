@@ -12,6 +12,7 @@
 namespace paracord::e2e {
 
 inline constexpr uint64_t kBitsBatches = 11;  // an epoch, in three rounds
+inline constexpr uint64_t kBitsLanes = 4;
 
 struct BitsCase {
   nlohmann::json job;           // patch of the counting job

@@ -106,6 +106,24 @@ TEST_CASE("a synchronous job whose ps is killed for good goes on with copies, an
   CHECK(BitsOf(cluster.dir()) == UndisturbedBits(of));
 }
 
+TEST_CASE("the death of a ps costs a synchronous job with copies one round at most") {
+  const BitsCase of = HotJob(Perceptron());
+  // On the ps that is left nobody gets second holders, for which training would stop once more.
+  Cluster cluster({.ps = 2, .workers = 2, .batch_ms = 10, .job = of.job});
+  WriteBitsData(cluster.root(), of);
+  cluster.StartAll();
+  REQUIRE(cluster.WaitForBatches(60));
+  const auto killed = cluster.TakeOut("ps:1");
+  killed->Signal(SIGKILL);
+  killed->Wait(10000);
+  REQUIRE(cluster.Finish(120000) == 0);
+  CHECK(cluster.Logged("coordinator", "ps:1 is lost"));
+  const nlohmann::json summary = cluster.Summary();
+  const uint64_t batches = summary.at("ledger").at("batches");
+  CHECK(batches == kHotEpochs * kBitsBatches);
+  CHECK(summary.at("computed").get<uint64_t>() <= batches + kBitsLanes);
+}
+
 TEST_CASE("a synchronous job with copies has the bits of its job through kills of everybody") {
   const BitsCase of = HotJob(GENERATE(Perceptron(), GrowingTable()));
   Cluster cluster({.ps = 3, .workers = 2, .batch_ms = 10, .job = of.job});
