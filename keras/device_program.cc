@@ -21,7 +21,9 @@ absl::StatusOr<std::unique_ptr<GradientProgram>> BuildOn(const std::string& devi
                                                          const Job& job, const Batch& schema,
                                                          const MakeOpsFn& make) {
   if (device == kAllGpus) {
-    absl::StatusOr<std::vector<Replica>> replicas = MakeAllGpus();
+    absl::StatusOr<std::vector<std::string>> all = DevicesOf(device);
+    if (!all.ok()) return Unusable(device, all.status());
+    absl::StatusOr<std::vector<Replica>> replicas = MakeGpuGroup(*all);
     if (!replicas.ok()) return Unusable(device, replicas.status());
     return BuildReplicas(job, schema, *std::move(replicas));
   }

@@ -109,10 +109,14 @@ absl::StatusOr<std::unique_ptr<Ops>> MakeCudaOps(const CudaPluginTable& plugin, 
   return std::unique_ptr<Ops>(ops);
 }
 
-absl::StatusOr<std::vector<Replica>> MakeCudaGroup(const CudaPluginTable& plugin, int count) {
+absl::StatusOr<std::vector<Replica>> MakeCudaGroup(const CudaPluginTable& plugin,
+                                                   const std::vector<int>& devices) {
   Why why{};
-  std::vector<Replica> replicas(static_cast<size_t>(count));
-  if (plugin.make_group(replicas.data(), count, why.data(), why.size()) == 0) return replicas;
+  std::vector<Replica> replicas(devices.size());
+  const auto count = static_cast<int>(devices.size());
+  const int made =
+      plugin.make_group(devices.data(), count, replicas.data(), why.data(), why.size());
+  if (made == 0) return replicas;
   return absl::FailedPreconditionError(TextOf(why));
 }
 

@@ -15,7 +15,7 @@
 namespace paracord {
 
 // Raise the number with every change of ops.h, compute_device.h or this file.
-constexpr uint32_t kCudaPluginVersion = 15;
+constexpr uint32_t kCudaPluginVersion = 16;
 
 extern "C" {
 // The table returned by the plug-in's function paracord_cuda_plugin(). Functions that fail write
@@ -28,9 +28,9 @@ struct CudaPluginTable {
   void* (*make_ops)(int device, char* why, size_t why_size);
   // Returns 0 if the libraries (null: the usual names) have every called function.
   int (*check_libraries)(const char* cublas, const char* cudnn, char* why, size_t why_size);
-  // Makes the first `count` GPUs a group by NCCL and writes them to an array of `count` elements.
-  // Returns 0 on success.
-  int (*make_group)(Replica* replicas, int count, char* why, size_t why_size);
+  // Makes `count` GPUs, given by their numbers, a group by NCCL and writes the members to an array
+  // of `count` elements, in the order of `devices`. Returns 0 on success.
+  int (*make_group)(const int* devices, int count, Replica* replicas, char* why, size_t why_size);
   // Returns 0 if the NCCL library (null: the usual name) has every called function.
   int (*check_nccl)(const char* nccl, char* why, size_t why_size);
 };
@@ -50,7 +50,8 @@ std::string CudaPluginPathFrom(const std::string& folder);
 // Returns the number of GPUs, at least one, or an error that names what is missing.
 absl::StatusOr<int> CudaDeviceCount(const CudaPluginTable& plugin);
 absl::StatusOr<std::unique_ptr<Ops>> MakeCudaOps(const CudaPluginTable& plugin, int device);
-absl::StatusOr<std::vector<Replica>> MakeCudaGroup(const CudaPluginTable& plugin, int count);
+absl::StatusOr<std::vector<Replica>> MakeCudaGroup(const CudaPluginTable& plugin,
+                                                   const std::vector<int>& devices);
 absl::Status CheckNccl(const CudaPluginTable& plugin);
 
 }  // namespace paracord

@@ -27,7 +27,6 @@ void LoadAllCode() { setenv("CUDA_MODULE_LOADING", "EAGER", /*overwrite=*/0); }
 
 // Counts the GPUs. With `together`, several GPUs also need NCCL.
 absl::StatusOr<int> CountDevices(bool together) {
-  if (together) LoadAllCode();
   ASSIGN_OR_RETURN(const CudaPluginTable* const plugin, LoadCudaPlugin(CudaPluginPath()));
   ASSIGN_OR_RETURN(const int count, CudaDeviceCount(*plugin));
   if (together && count > 1) RETURN_IF_ERROR(CheckNccl(*plugin));
@@ -100,6 +99,7 @@ absl::StatusOr<std::string> ChooseDevice(const std::string& text, DeviceFor use,
   if (text == "cpu" || NamesPlugin(text)) return text;
   const bool all = text == kAllGpus;
   const std::vector<uint32_t> gpus = GpusOf(text);
+  if (all || gpus.size() > 1) LoadAllCode();  // a job may have them add up gradients by NCCL
   const absl::StatusOr<int> count = CountDevices(all);
   const std::string why(count.status().message());
   if (text != "auto" && !count.ok()) {
@@ -151,11 +151,19 @@ absl::StatusOr<std::unique_ptr<Ops>> MakeOps(const std::string& device, int thre
   return MakeCudaOps(*plugin, static_cast<int>(index));
 }
 
-absl::StatusOr<std::vector<Replica>> MakeAllGpus() {
+absl::StatusOr<std::vector<Replica>> MakeGpuGroup(const std::vector<std::string>& devices) {
   LoadAllCode();
+  std::vector<int> numbers;
+  for (const std::string& device : devices) {
+    const std::vector<uint32_t> gpus = GpusOf(device);
+    if (gpus.size() != 1) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("NCCL adds up arrays of GPUs, and \"", device, "\" is none"));
+    }
+    numbers.push_back(static_cast<int>(gpus[0]));
+  }
   ASSIGN_OR_RETURN(const CudaPluginTable* const plugin, LoadCudaPlugin(CudaPluginPath()));
-  ASSIGN_OR_RETURN(const int count, CudaDeviceCount(*plugin));
-  return MakeCudaGroup(*plugin, count);
+  return MakeCudaGroup(*plugin, numbers);
 }
 
 }  // namespace paracord

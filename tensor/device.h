@@ -44,7 +44,8 @@ std::string NumericsOf(const std::string& device, int threads);
 // Makes the operations of a single device returned by ChooseDevice. `threads` is the number of
 // computing processor threads.
 absl::StatusOr<std::unique_ptr<Ops>> MakeOps(const std::string& device, int threads);
-// Makes the operations of all GPUs, as a group (kAllGpus).
-absl::StatusOr<std::vector<Replica>> MakeAllGpus();
+// Makes the operations of several GPUs ("cuda:N" each, as DevicesOf names them) as a group, which
+// adds up arrays by NCCL. The error names what is missing: NCCL, a library or a device.
+absl::StatusOr<std::vector<Replica>> MakeGpuGroup(const std::vector<std::string>& devices);
 
 }  // namespace paracord

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -49,18 +50,17 @@ void* NewOps(int device, char* why, size_t why_size) {
   return nullptr;
 }
 
-absl::Status FillGroup(Replica* replicas, int count) {
+absl::Status FillGroup(std::span<const int> devices, Replica* replicas) {
   ASSIGN_OR_RETURN(std::vector<std::unique_ptr<Runtime>> runtimes,
-                   MakeToolkitGroup(count, Options()));
-  for (int i = 0; i < count; ++i) {
-    ASSIGN_OR_RETURN(replicas[i],
-                     MakeReplica(std::move(runtimes[static_cast<size_t>(i)]), GraphsWanted()));
+                   MakeToolkitGroup(devices, Options()));
+  for (size_t i = 0; i < runtimes.size(); ++i) {
+    ASSIGN_OR_RETURN(replicas[i], MakeReplica(std::move(runtimes[i]), GraphsWanted()));
   }
   return absl::OkStatus();
 }
 
-int NewGroup(Replica* replicas, int count, char* why, size_t why_size) {
-  const absl::Status status = FillGroup(replicas, count);
+int NewGroup(const int* devices, int count, Replica* replicas, char* why, size_t why_size) {
+  const absl::Status status = FillGroup({devices, static_cast<size_t>(count)}, replicas);
   if (!status.ok()) Write(status, why, why_size);
   return status.ok() ? 0 : -1;
 }

@@ -389,15 +389,19 @@ absl::StatusOr<std::unique_ptr<Runtime>> MakeToolkitRuntime(int device,
 }
 
 absl::StatusOr<std::vector<std::unique_ptr<Runtime>>> MakeToolkitGroup(
-    int count, const ToolkitOptions& options) {
+    std::span<const int> devices, const ToolkitOptions& options) {
   ASSIGN_OR_RETURN(const Nccl* const nccl, OpenNccl(kNccl));
   std::vector<std::unique_ptr<ToolkitRuntime>> made;
-  std::vector<int> devices;
-  for (int device = 0; device < count; ++device) {
-    ASSIGN_OR_RETURN(made.emplace_back(), Make(device, options));
-    devices.push_back(device);
+  for (const int device : devices) {
+    absl::StatusOr<std::unique_ptr<ToolkitRuntime>> runtime = Make(device, options);
+    if (!runtime.ok()) {
+      return absl::Status(runtime.status().code(),
+                          absl::StrCat("GPU ", device, ": ", runtime.status().message()));
+    }
+    made.push_back(*std::move(runtime));
   }
   std::vector<NcclComm> comms(made.size());
+  const int count = static_cast<int>(made.size());
   RETURN_IF_ERROR(StatusOf(*nccl, "ncclCommInitAll",
                            nccl->ncclCommInitAll(comms.data(), count, devices.data())));
   std::vector<std::unique_ptr<Runtime>> group;

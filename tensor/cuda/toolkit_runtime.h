@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -18,8 +19,9 @@ struct ToolkitOptions {
 absl::StatusOr<int> CountDevices();
 absl::StatusOr<std::unique_ptr<Runtime>> MakeToolkitRuntime(int device,
                                                             const ToolkitOptions& options);
-// Makes the runtimes of the first `count` devices, joined in a group by NCCL.
+// Makes the runtimes of some devices, given by their numbers, joined in a group by NCCL. An error
+// names the device or the call of NCCL.
 absl::StatusOr<std::vector<std::unique_ptr<Runtime>>> MakeToolkitGroup(
-    int count, const ToolkitOptions& options);
+    std::span<const int> devices, const ToolkitOptions& options);
 
 }  // namespace paracord::cuda

@@ -36,10 +36,12 @@ void* Make(int, char* why, size_t why_size) {
   return nullptr;
 }
 int Check(const char*, const char*, char*, size_t) { return 0; }
-int Group(paracord::Replica*, int, char* why, size_t why_size) {
+int CheckNccl(const char*, char* why, size_t why_size) {
   return Say("NCCL is missing: no such file", why, why_size);
 }
-int CheckNccl(const char*, char* why, size_t why_size) { return Group(nullptr, 0, why, why_size); }
+int Group(const int*, int, paracord::Replica*, char* why, size_t why_size) {
+  return CheckNccl(nullptr, why, why_size);
+}
 
 const paracord::CudaPluginTable kTable = {FAKE_VERSION, Count, Make, Check, Group, CheckNccl};
 

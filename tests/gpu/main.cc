@@ -5,8 +5,10 @@
 #include <catch2/catch.hpp>
 #include <cstdio>
 #include <cstdlib>
+#include <numeric>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "tensor/cuda_plugin.h"
 #include "tensor/device.h"
@@ -27,7 +29,9 @@ std::vector<Replica> GroupUnderTest(size_t devices) {
     WARN("not checked: " << nccl.message());
     return {};
   }
-  return MakeCudaGroup(plugin, static_cast<int>(devices)).value();
+  std::vector<int> numbers(devices);
+  std::iota(numbers.begin(), numbers.end(), 0);
+  return MakeCudaGroup(plugin, numbers).value();
 }
 
 }  // namespace paracord

@@ -85,7 +85,11 @@ TEST_CASE("a GPU that is there is chosen, one that is not is refused") {
   CHECK(all.code() == absl::StatusCode::kInvalidArgument);
   CHECK(Has(std::string(all.message()), "--device cuda:all: NCCL is missing"));
   CHECK(Has(std::string(MakeOps("cuda:all", 1).status().message()), "no device \"cuda:all\""));
-  CHECK(Has(std::string(MakeAllGpus().status().message()), "NCCL is missing"));
+  const auto group = [](const std::vector<std::string>& devices) {
+    return std::string(MakeGpuGroup(devices).status().message());
+  };
+  CHECK(Has(group({"cuda:0", "cuda:1"}), "NCCL is missing"));
+  CHECK(group({"cuda:0", "cpu"}) == "NCCL adds up arrays of GPUs, and \"cpu\" is none");
 }
 
 TEST_CASE("all of one GPU is that one, without NCCL, and all of none is refused") {
@@ -136,7 +140,7 @@ TEST_CASE("several devices are those that are named, each once, and the processo
   CHECK(Has(said("cuda:0,"), "is none of auto, cpu, cpu:N, cuda:N, cuda:all, cuda:N,M, pjrt:PATH"));
 }
 
-TEST_CASE("where all GPUs are to be used CUDA is told to load all code at once, unless told else") {
+TEST_CASE("where several GPUs are used CUDA is told to load all code at once, unless told else") {
   constexpr char kSetting[] = "CUDA_MODULE_LOADING";
   const auto setting = [&] {
     const char* const value = getenv(kSetting);
@@ -146,10 +150,12 @@ TEST_CASE("where all GPUs are to be used CUDA is told to load all code at once, 
   unsetenv(kSetting);
   CHECK(ChooseDevice("cuda:1", DeviceFor::kTraining, nullptr).ok());
   CHECK(setting().empty());
-  (void)ChooseDevice("cuda:all", DeviceFor::kTraining, nullptr);
-  CHECK(setting() == "EAGER");
-  unsetenv(kSetting);
-  CHECK_FALSE(MakeAllGpus().ok());
+  for (const char* several : {"cuda:all", "cuda:0,1"}) {
+    (void)ChooseDevice(several, DeviceFor::kTraining, nullptr);
+    CHECK(setting() == "EAGER");
+    unsetenv(kSetting);
+  }
+  CHECK_FALSE(MakeGpuGroup({"cuda:0", "cuda:1"}).ok());
   CHECK(setting() == "EAGER");
   setenv(kSetting, "LAZY", 1);
   (void)ChooseDevice("cuda:all", DeviceFor::kTraining, nullptr);
