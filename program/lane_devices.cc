@@ -54,8 +54,8 @@ void Join(const ShardSums& shards, bool has_shards, size_t variable, TableRows& 
 
 LaneDevices::LaneDevices(GradientProgram& first,
                          std::vector<std::unique_ptr<GradientProgram>> others,
-                         CrossDeviceOps reduction)
-    : reduction_(reduction), programs_{&first}, others_(std::move(others)) {
+                         CrossDeviceOps reduction, std::shared_ptr<DeviceSum> sum)
+    : reduction_(reduction), sum_(std::move(sum)), programs_{&first}, others_(std::move(others)) {
   for (const auto& program : others_) {
     programs_.push_back(program.get());
     threads_.push_back(std::make_unique<WorkThread>());
@@ -77,7 +77,7 @@ void LaneDevices::ForLanes(
   InThreads(lanes, [&](size_t lane) { compute(lane, *programs_[lane]); });
 }
 
-LaneRowSums LaneDevices::AddUp(std::span<const LaneGradients> lanes) {
+LaneRowSums LaneDevices::AddUp(std::span<const LaneGradients> lanes, Variables which) {
   const std::vector<VariableSpec>& variables = programs_[0]->variables();
   const bool tables = lanes[0].rows != nullptr;
   std::vector<std::vector<ShardSums>> sums(lanes.size());  // (lane, variable)
@@ -90,10 +90,10 @@ LaneRowSums LaneDevices::AddUp(std::span<const LaneGradients> lanes) {
   }
   const auto add = [&](size_t to, size_t from) {
     for (size_t v = 0; v < variables.size(); ++v) {
-      if (!tables || !HasRowGradient(variables[v])) {
-        AddTo(lanes[to].arrays[v], lanes[from].arrays[v]);
-      } else {
+      if (tables && HasRowGradient(variables[v])) {
         AddShards(sums[from][v], RowElements(variables[v]), sums[to][v]);
+      } else if (which == Variables::kAll || variables[v].has_table()) {
+        AddTo(lanes[to].arrays[v], lanes[from].arrays[v]);
       }
     }
   };

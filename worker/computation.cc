@@ -23,9 +23,8 @@ void Check(Computation& computation, const Workload& workload, const Good& good)
 }
 
 absl::StatusOr<double> ComputeGradients(Computation& computation, const Batch& batch,
-                                        GradientProgram& program, uint64_t key) {
+                                        GradientProgram& program, float factor) {
   StepArrays& step = *computation.step;
-  const float factor = computation.factor;
   std::vector<bool> multiplied(program.variables().size(), factor == 1);
   const auto multiply = [&](size_t variable) {
     if (!multiplied[variable]) MultiplyBy(factor, step.gradients()[variable]);
@@ -39,7 +38,7 @@ absl::StatusOr<double> ComputeGradients(Computation& computation, const Batch& b
     });
   }
   absl::StatusOr<double> loss =
-      program.ComputeGradients(batch, key, step.values(), step.gradients());
+      program.ComputeGradients(batch, computation.key, step.values(), step.gradients());
   if (step.wants_early()) program.OnGradient(nullptr);
   for (size_t v = 0; loss.ok() && v < multiplied.size(); ++v) multiply(v);
   return loss;
@@ -73,17 +72,18 @@ const Batch* ReadToCompute(Computation& computation, Workload& workload) {
   return *batch;
 }
 
+// With `summed` the device multiplies the gradients, and adds them to those of other devices.
 void ComputeOn(GradientProgram& program, const Batch& batch, Computation& computation,
-               Workload& workload) {
+               Workload& workload, bool summed = false) {
   const StepArrays& step = *computation.step;
   program.UseRows(computation.rows);
   const absl::StatusOr<double> loss =
-      ComputeGradients(computation, batch, program, computation.key);
+      ComputeGradients(computation, batch, program, summed ? 1 : computation.factor);
   computation.model = loss.status();
   computation.losses = program.TakeLosses();
   if (!loss.ok()) return;
   computation.loss = *loss;
-  Check(computation, workload, [&](size_t v) { return step.GradientFinite(v); });
+  if (!summed) Check(computation, workload, [&](size_t v) { return step.GradientFinite(v); });
   // A ReLU may have lost a NaN on its way to the loss.
   if (!std::isfinite(*loss) || computation.nonfinite != nullptr) {
     computation.bad_input = FirstNotFinite(batch);
@@ -112,19 +112,19 @@ size_t RunLength(Lanes lanes) {
   return length;
 }
 
-void AddUp(Lanes lanes, Workload& workload) {
+void AddUp(Lanes lanes, LaneDevices::Variables which, Workload& workload) {
   const TraceSpan span("add up");
   Computation& first = *lanes[0];
   std::vector<LaneGradients> gradients;
   for (const auto& lane : lanes) gradients.push_back({lane->step->gradients(), lane->rows});
-  const LaneRowSums sums = workload.devices->AddUp(gradients);
+  const LaneRowSums sums = workload.devices->AddUp(gradients, which);
   if (sums.rows != nullptr) first.step->UseRows(sums.rows);
   for (size_t v = 0; v < sums.values.size(); ++v) {
     std::ranges::copy(sums.values[v], first.step->gradients()[v].begin());
   }
   first.run.assign(lanes.begin() + 1, lanes.end());
   for (size_t v = 0; v < first.step->gradients().size(); ++v) {
-    if (!first.step->GradientFinite(v)) first.sum_overflows = true;
+    if (!first.step->GradientFinite(v)) first.sum_failed = true;
   }
 }
 
@@ -160,11 +160,57 @@ bool ComputeRun(Lanes lanes, std::span<const Batch* const> batches, Workload& wo
   return true;
 }
 
+// The number of the first lanes whose gradients the devices add up themselves; 0: none.
+size_t SummedOnDevices(Lanes lanes, Workload& workload) {
+  const DeviceSum* const sum = workload.devices->sum();
+  if (sum == nullptr || !CanBePushed(*lanes[0])) return 0;
+  const size_t length = RunLength(lanes);
+  return length > 1 && (length == lanes.size() || length == sum->devices()) ? length : 0;
+}
+
+// Computes the lanes side by side. The devices add up the gradients of the first `summed` lanes.
+// Returns false if these sums are void.
+bool ComputeLanes(Lanes lanes, std::span<const Batch* const> batches, size_t summed,
+                  Workload& workload) {
+  DeviceSum* const sum = summed == 0 ? nullptr : workload.devices->sum();
+  const size_t adding = sum == nullptr ? 0 : sum->devices();
+  std::vector<LaneShare> shares;
+  for (const auto& lane : lanes.first(summed)) shares.push_back({lane->examples, lane->factor});
+  if (sum != nullptr) sum->Begin(shares);
+  std::vector<absl::Status> completed(adding);
+  const auto compute = [&](size_t device, GradientProgram& program) {
+    if (device < lanes.size() && batches[device] != nullptr) {
+      ComputeOn(program, *batches[device], *lanes[device], workload, device < summed);
+    }
+    if (device < adding) completed[device] = sum->Complete(device);
+  };
+  workload.devices->ForLanes(std::max(lanes.size(), adding), compute);
+  return std::ranges::all_of(completed, [](const absl::Status& each) { return each.ok(); });
+}
+
+// Takes over the sum that the devices have made of a run. If a lane failed the lanes are computed
+// one by one, as after a sum that is not finite; but where the devices are lost, no lane counts.
+void TakeSum(Lanes lanes, bool valid, Workload& workload) {
+  const auto lost =
+      std::ranges::find_if(lanes, [](const auto& lane) { return absl::IsDataLoss(lane->model); });
+  if (lost != lanes.end()) {
+    const absl::Status why = (*lost)->model;
+    for (const auto& lane : lanes) lane->model = why;
+    return;
+  }
+  Computation& first = *lanes[0];
+  if (valid && std::ranges::all_of(lanes, [](const auto& lane) { return CanBePushed(*lane); })) {
+    return AddUp(lanes, LaneDevices::Variables::kTables, workload);
+  }
+  first.run.assign(lanes.begin() + 1, lanes.end());
+  first.sum_failed = true;
+}
+
 // Encodes the gradient of a lane, or the sum of a run of lanes.
 void EncodeLanes(Computation& first, const Workload& workload) {
-  const bool encodes = first.encodes && !first.sum_overflows && CanBePushed(first);
+  const bool encodes = first.encodes && !first.sum_failed && CanBePushed(first);
   if (encodes) EncodeComputation(first, workload);
-  if (!first.run.empty() && !CanBePushed(first)) first.sum_overflows = true;
+  if (!first.run.empty() && !CanBePushed(first)) first.sum_failed = true;
 }
 
 }  // namespace
@@ -222,13 +268,17 @@ void RunLanes(Lanes lanes, bool sums, Workload& workload) {
   std::vector<const Batch*> batches;
   for (const auto& lane : lanes) batches.push_back(ReadToCompute(*lane, workload));
   if (sums && ComputeRun(lanes, batches, workload)) return EncodeLanes(*lanes[0], workload);
-  workload.devices->ForLanes(lanes.size(), [&](size_t lane, GradientProgram& program) {
-    if (batches[lane] != nullptr) ComputeOn(program, *batches[lane], *lanes[lane], workload);
-  });
+  const size_t summed = sums ? SummedOnDevices(lanes, workload) : 0;
+  const bool valid = ComputeLanes(lanes, batches, summed, workload);
+  if (summed > 0) {
+    TakeSum(lanes.first(summed), valid, workload);
+    EncodeLanes(*lanes[0], workload);
+    lanes = lanes.subspan(summed);
+  }
   while (!lanes.empty()) {
     Computation& first = *lanes[0];
     const size_t length = sums && CanBePushed(first) ? RunLength(lanes) : 1;
-    if (length > 1) AddUp(lanes.first(length), workload);
+    if (length > 1) AddUp(lanes.first(length), LaneDevices::Variables::kAll, workload);
     EncodeLanes(first, workload);
     lanes = lanes.subspan(length);
   }

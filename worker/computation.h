@@ -47,7 +47,9 @@ struct Computation {
   std::string bad_input;
   // The following lanes whose gradients were added to the gradients of this lane's step.
   std::vector<std::shared_ptr<Computation>> run;
-  bool sum_overflows = false;  // the sum of the run is not finite, as float32 or as it is encoded
+  // The sum of the run cannot be pushed: it is not finite, as float32 or as it is encoded, or the
+  // devices that add it up failed in one of the lanes.
+  bool sum_failed = false;
 
   // Returns PROBLEM_NONE if the gradients can be pushed; otherwise what kind of problem keeps them
   // from it, with a message.
@@ -65,7 +67,8 @@ void RunComputation(Computation& computation, Workload& workload);
 // Runs lanes of a round at the same time, each on one of the workload's devices. With `sums`, the
 // gradients of a run of lanes, all of which can be pushed, are added to the gradients of its first
 // lane, and the other lanes become that lane's `run`. A program with ComputeSum adds up whole
-// batches itself where the lanes are such a run.
+// batches itself where the lanes are such a run, and so do devices with a DeviceSum where the first
+// lanes are such a run and no other lane needs one of these devices.
 using Lanes = std::span<const std::shared_ptr<Computation>>;
 void RunLanes(Lanes lanes, bool sums, Workload& workload);
 // Encodes the gradients of a computation whose `encodes` is false.

@@ -52,7 +52,7 @@ void Trainer::Computed(const std::shared_ptr<Computation>& computation) {
   };
   count(*computation);
   for (const auto& lane : computation->run) count(*lane);
-  if (computation->sum_overflows) {
+  if (computation->sum_failed) {
     counters_.duplicates += 1 + computation->run.size();
     return PushOneByOne(computation->batch);
   }

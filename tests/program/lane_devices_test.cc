@@ -84,12 +84,13 @@ struct DrawnLanes {
     }
     return values;
   }
-  LaneRowSums AddUp(LaneDevices& devices) {
+  LaneRowSums AddUp(LaneDevices& devices,
+                    LaneDevices::Variables which = LaneDevices::Variables::kAll) {
     spans.clear();
     for (auto& lane : arrays) spans.push_back({lane[0], lane[1]});
     std::vector<LaneGradients> gradients;
     for (size_t i = 0; i < arrays.size(); ++i) gradients.push_back({spans[i], of_rows[i]});
-    return devices.AddUp(gradients);
+    return devices.AddUp(gradients, which);
   }
 
   std::mt19937 random;
@@ -159,6 +160,19 @@ TEST_CASE("the sum of a run of lanes is that of the tree to the bit, whoever add
     CHECK(Bits(sums.values[1]) == Bits(values));
     CHECK(sums.rows->has_shards(1) == (shards > 1));
     if (shards > 1) CHECK(sums.rows->shards[1] == bounds);
+  }
+}
+
+TEST_CASE("where the devices have added up dense gradients only those of tables are added") {
+  Devices devices(4);
+  DrawnLanes all(4, 3, 1), tables(4, 3, 1);
+  const DrawnLanes before = tables;
+  const LaneRowSums wanted = all.AddUp(*devices.lanes);
+  const LaneRowSums sums = tables.AddUp(*devices.lanes, LaneDevices::Variables::kTables);
+  CHECK(sums.rows->ids == wanted.rows->ids);
+  CHECK(sums.values == wanted.values);
+  for (size_t lane = 0; lane < 4; ++lane) {
+    CHECK(Bits(tables.arrays[lane][0]) == Bits(before.arrays[lane][0]));
   }
 }
 

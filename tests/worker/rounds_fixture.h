@@ -64,17 +64,17 @@ class KeptExchange : public ParameterSession {
 struct RoundsFixture {
   explicit RoundsFixture(uint32_t staleness = 0, bool overlap = false)
       : RoundsFixture(TrainerOptions{.overlap = overlap, .staleness = staleness}) {}
-  // `examples`: in each batch. `devices`: each computes one batch at a time.
+  // `examples`: in each batch. `devices`: each computes one batch at a time. `sum`: of the devices.
   explicit RoundsFixture(TrainerOptions options, uint32_t lanes = 3, size_t devices = 1,
-                         std::unique_ptr<GradientProgram> program = nullptr,
-                         uint32_t examples = 1) {
+                         std::unique_ptr<GradientProgram> program = nullptr, uint32_t examples = 1,
+                         std::shared_ptr<DeviceSum> sum = nullptr) {
     const auto workload = std::make_shared<Workload>();
     workload->program = program != nullptr ? std::move(program) : std::make_unique<NoVariables>();
     if (devices > 1) {
       std::vector<std::unique_ptr<GradientProgram>> others;
       while (others.size() + 1 < devices) others.push_back(std::make_unique<NoVariables>());
       workload->devices = std::make_unique<LaneDevices>(*workload->program, std::move(others),
-                                                        CrossDeviceOps::kAuto);
+                                                        CrossDeviceOps::kAuto, std::move(sum));
     }
     auto one = std::make_unique<OneExample>();
     batch = &one->batch;

@@ -11,8 +11,9 @@ namespace {
 const TrainerOptions kAdds{.sync = true, .adds_lanes = true};
 
 struct DevicesFixture : RoundsFixture {
-  DevicesFixture(TrainerOptions options, uint32_t lanes, size_t devices)
-      : RoundsFixture(options, lanes, devices) {}
+  DevicesFixture(TrainerOptions options, uint32_t lanes, size_t devices,
+                 std::shared_ptr<DeviceSum> sum = nullptr)
+      : RoundsFixture(options, lanes, devices, nullptr, /*examples=*/1, std::move(sum)) {}
 
   void TakeLanes(uint64_t first, uint64_t end, uint32_t rounds) {
     std::vector<Lease> leases;
@@ -108,6 +109,31 @@ TEST_CASE("a run that a ps refuses comes again lane by lane, so that the lane at
   CHECK(test.ps->UnderWay() == "push 0.0 for 0");
   test.Fail(absl::InvalidArgumentError("a gradient is not one"));
   CHECK(test.reports == Said{"1 ended at 0 PROBLEM_SHAPE"});
+}
+
+// The sum of two devices, which fails in the first round.
+class FailingSum : public DeviceSum {
+ public:
+  size_t devices() const override { return 2; }
+  void Begin(std::span<const LaneShare>) override { ++begun; }
+  absl::Status Complete(size_t device) override {
+    const bool fails = begun == 1 && device == 1;
+    return fails ? absl::InternalError("no zeros") : absl::OkStatus();
+  }
+  int begun = 0;
+};
+
+TEST_CASE("a run that devices fail to add up comes again lane by lane, and counts once") {
+  const auto sum = std::make_shared<FailingSum>();
+  DevicesFixture test(kAdds, 4, 2, sum);
+  test.TakeLanes(0, 2, 3);
+  CHECK(test.All() == Said{"pull for 0", "push 0.0 for 0", "push 1.0 for 1", "push 0 to 1.1 for 2",
+                           "push 0 to 1.2 for 3"});
+  CHECK(sum->begun == 3);
+  const StepCounters counters = test.trainer->TakeCounters();
+  CHECK(counters.duplicates == 2);
+  CHECK(counters.computed == 6);
+  CHECK(counters.samples == 6);
 }
 
 TEST_CASE("a rejected lane is pushed by itself, and what follows it is no run with it") {
