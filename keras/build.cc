@@ -13,6 +13,7 @@
 #include "keras/id_inputs.h"
 #include "keras/job_precision.h"
 #include "keras/keras_program.h"
+#include "keras/lane_group.h"
 #include "keras/model_summary.h"
 #include "keras/preprocessing/preprocessed_program.h"
 #include "keras/preprocessing/preprocessor.h"
@@ -179,13 +180,29 @@ absl::StatusOr<std::unique_ptr<GradientProgram>> BuildReplicas(const Job& job, c
   std::vector<ReplicaPart> parts;
   for (size_t i = 0; i < replicas.size(); ++i) {
     replicas[i].ops->Enter();  // each replica has a device of its own
-    const BatchPart part{i, replicas.size(), replicas[i].group, sums.get()};
+    const BatchPart part{i, replicas.size(), replicas[i].group, sums.get(), /*rank=*/i};
     ASSIGN_OR_RETURN(Built built, Build(job, &schema, std::move(replicas[i].ops), part));
     if (i == 0) preprocessor = std::move(built.preprocessor);
     parts.push_back({std::move(built.program), part.group});
   }
   return Preprocessed(std::move(preprocessor),
                       MakeReplicas(std::move(sums), std::move(parts), job.batch));
+}
+
+absl::StatusOr<LanePrograms> BuildLanes(const Job& job, const Batch& schema,
+                                        std::vector<Replica> replicas,
+                                        const std::vector<std::string>& devices) {
+  const auto lanes = std::make_shared<LaneGroup>(devices);
+  LanePrograms made{{}, lanes};
+  for (size_t i = 0; i < replicas.size(); ++i) {
+    replicas[i].ops->Enter();  // each lane has a device of its own
+    const BatchPart part{.group = replicas[i].group, .sums = &lanes->meets(), .rank = i};
+    ASSIGN_OR_RETURN(Built built, Build(job, &schema, std::move(replicas[i].ops), part));
+    made.programs.push_back(
+        Preprocessed(std::move(built.preprocessor),
+                     LaneGroup::Join(lanes, std::move(built.program), part.group)));
+  }
+  return made;
 }
 
 absl::StatusOr<std::unique_ptr<GradientProgram>> BuildStages(

@@ -54,6 +54,12 @@ absl::StatusOr<float*> DeviceCopy::Reserve(size_t slot, std::span<float> host) {
   return at->data.get();
 }
 
+absl::StatusOr<float*> DeviceCopy::Keep(size_t slot, size_t floats) {
+  ASSIGN_OR_RETURN(Slot* const at, Grow(slot, floats));
+  at->host = {};
+  return at->data.get();
+}
+
 void DeviceCopy::Download(size_t slot, bool awaited) {
   if (slot >= slots_.size() || slots_[slot].host.empty()) return;
   Slot& at = slots_[slot];

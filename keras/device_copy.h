@@ -30,6 +30,8 @@ class DeviceCopy {
   // completion.
   absl::StatusOr<float*> Reserve(size_t slot, std::span<float> host);
   void Download(size_t slot, bool awaited);
+  // As Reserve, for results that stay on the device.
+  absl::StatusOr<float*> Keep(size_t slot, size_t floats);
   // The bytes of all slots on the device; Release frees the slots.
   int64_t bytes() const;
   void Release() { slots_.clear(); }

@@ -1,11 +1,14 @@
 #include "keras/device_program.h"
 
+#include <bit>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/status_macros.h"
 #include "keras/build.h"
+#include "keras/lane_group.h"
 #include "keras/replicas.h"
 #include "keras/stage_program.h"
 
@@ -63,6 +66,31 @@ absl::StatusOr<DeviceProgram> BuildStagesOnDevices(const Job& job, const Batch& 
   ASSIGN_OR_RETURN(std::unique_ptr<GradientProgram> program,
                    BuildStages(job, schema, std::move(devices)));
   return DeviceProgram{std::move(program), use.device, ""};
+}
+
+absl::StatusOr<LanesOnDevices> BuildLanesOnDevices(const Job& job, const Batch& schema,
+                                                   const std::vector<std::string>& devices,
+                                                   const MakeOpsFn& make,
+                                                   const MakeGroupFn& make_group) {
+  const auto adding = static_cast<int64_t>(std::bit_floor(devices.size()));
+  const std::vector<std::string> names(devices.begin(), devices.begin() + adding);
+  absl::StatusOr<std::vector<Replica>> group = make_group(names);
+  if (!group.ok()) {
+    return absl::Status(group.status().code(),
+                        absl::StrCat("cross_device_ops: \"nccl\" cannot add up the gradients of ",
+                                     absl::StrJoin(names, ", "), ": ", group.status().message()));
+  }
+  ASSIGN_OR_RETURN(LanePrograms together, BuildLanes(job, schema, *std::move(group), names));
+  LanesOnDevices lanes;
+  lanes.sum = std::move(together.sum);
+  for (size_t i = 0; i < names.size(); ++i) {
+    lanes.programs.push_back({std::move(together.programs[i]), names[i], ""});
+  }
+  for (size_t i = names.size(); i < devices.size(); ++i) {
+    ASSIGN_OR_RETURN(DeviceProgram alone, BuildOnDevice(job, schema, {.device = devices[i]}, make));
+    lanes.programs.push_back(std::move(alone));
+  }
+  return lanes;
 }
 
 absl::StatusOr<DeviceProgram> BuildOnDevice(const Job& job, const Batch& schema,

@@ -7,10 +7,12 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "config/job.h"
 #include "data/data_source.h"
+#include "program/device_sum.h"
 #include "program/gradient_program.h"
 #include "tensor/device.h"
 
@@ -32,6 +34,24 @@ struct DeviceProgram {
 // Makes the operations of a device; tests replace the function.
 using MakeOpsFn =
     std::function<absl::StatusOr<std::unique_ptr<Ops>>(const std::string& device, int threads)>;
+
+// Makes the group of several GPUs; tests replace the function.
+using MakeGroupFn =
+    std::function<absl::StatusOr<std::vector<Replica>>(const std::vector<std::string>& devices)>;
+
+// Programs of several devices that compute lanes, and the devices' sum.
+struct LanesOnDevices {
+  std::vector<DeviceProgram> programs;  // by device
+  std::shared_ptr<DeviceSum> sum;       // of the first devices; null: none adds up itself
+};
+
+// Builds the job's model on each of `devices`, two or more CUDA devices, for a job with
+// `cross_device_ops` "nccl": the first of them, the greatest power of two, add up gradients by
+// NCCL. An error of the group names the key and the devices.
+absl::StatusOr<LanesOnDevices> BuildLanesOnDevices(const Job& job, const Batch& schema,
+                                                   const std::vector<std::string>& devices,
+                                                   const MakeOpsFn& make = MakeOps,
+                                                   const MakeGroupFn& make_group = MakeGpuGroup);
 
 // Checks that the job's key `stages`, if present, fits --device: a device of the processor for each
 // stage. INVALID_ARGUMENT names both.

@@ -59,8 +59,7 @@ class PartRun {
   ~PartRun() {
     End();
     if (!program_.gradient_sum_ || !absl::IsDataLoss(program_.ops_->Finish())) return;
-    // Its sums were lost: leaves them open, to make the caller abort the group.
-    program_.gradient_sum_->Begin();
+    program_.gradient_sum_->Lose();  // makes the caller abort the group
   }
   PartRun(const PartRun&) = delete;
   PartRun& operator=(const PartRun&) = delete;
@@ -84,7 +83,7 @@ bool CountsRows(const ModelHead& head) {
 }  // namespace
 
 bool KerasProgram::SumsDivisors() const {
-  return part_.sums != nullptr && std::any_of(heads_.begin(), heads_.end(), CountsRows);
+  return part_.count > 1 && std::any_of(heads_.begin(), heads_.end(), CountsRows);
 }
 
 // The slices of this part; none if there are fewer examples than parts.
@@ -249,9 +248,23 @@ absl::StatusOr<double> KerasProgram::ComputeGradients(const Batch& batch, uint64
   while (const std::optional<size_t> variable = ops_->AwaitDownload()) there_(*variable);
   RETURN_IF_ERROR(ops_->Finish());
   for (const DeviceSpan& span : ops_->TakeSpans(TraceOn())) {
-    TraceDone(span.name, span.begin_us, span.end_us, DeviceTrack(part_.index, span.lane));
+    TraceDone(span.name, span.begin_us, span.end_us, DeviceTrack(part_.rank, span.lane));
   }
   return unless_nan + loss.Total();
+}
+
+absl::Status KerasProgram::AddZeros() {
+  const Run run(*ops_);
+  PartRun part(*this);
+  std::vector<GradientSum::Gradient> arrays(variables().size());
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    if (!variables()[i].trainable() || !Adds(variables()[i])) continue;
+    arrays[i].n = graph_->FloatsOf(i);
+    ASSIGN_OR_RETURN(arrays[i].data, copies_.gradients.Keep(i, static_cast<size_t>(arrays[i].n)));
+  }
+  gradient_sum_->SetGradients(std::move(arrays));
+  part.End();
+  return ops_->Finish();
 }
 
 // Adds the call's examples to the states of the head's metrics, from index `at` on.

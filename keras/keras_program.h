@@ -34,12 +34,14 @@ constexpr int64_t DeviceTrack(size_t device, int lane) {
   return kDeviceTracks + 4 * static_cast<int64_t>(device) + lane;  // up to 25 devices
 }
 
-// A program's part of every batch, and its group; the whole batch without a group. Or the program's
-// stage of the model (keras/stage_part.h).
+// A program's part of every batch, or the whole batch, and the group that adds up gradients, with
+// the program's rank there; null: no group. Or the program's stage of the model
+// (keras/stage_part.h).
 struct BatchPart {
   size_t index = 0, count = 1;
   GroupOps* group = nullptr;
   PartSum* sums = nullptr;
+  size_t rank = 0;
   size_t stage = 0, stages = 1;
 };
 
@@ -63,9 +65,10 @@ class KerasProgram : public GradientProgram {
     };
     if (part.group == nullptr) return;
     gradient_sum_.emplace(
-        *ops_, *part.group, [this] { part_.sums->Sum(part_.index, {}).status().IgnoreError(); },
+        *ops_, *part.group, /*receives=*/part.rank == 0,
+        [this] { part_.sums->Sum(part_.rank, {}).status().IgnoreError(); },
         [this](size_t variable) {
-          if (part_.index == 0) copies_.gradients.Download(variable, /*awaited=*/there_ != nullptr);
+          copies_.gradients.Download(variable, /*awaited=*/there_ != nullptr);
         });
     callbacks_.final = [this](size_t variable) { gradient_sum_->Final(variable); };
   }
@@ -86,13 +89,16 @@ class KerasProgram : public GradientProgram {
   absl::Status CheckInputs(const Batch& batch) const {
     return CheckBatch(batch, /*with_targets=*/false);
   }
-  // Calls GradientSum::HoldBack; only for a program with a part of the batch.
-  void HoldBackSums(bool held) { gradient_sum_->HoldBack(held); }
-  // False if the program failed before taking part in all sums awaited by other parts.
+  // How later steps use the sums of the group; only for a program with a group.
+  void UseSums(const GradientSum::Use& use) { gradient_sum_->SetUse(use); }
+  // False if the program failed before taking part in all sums awaited by the rest of the group.
   bool part_ended() const { return !gradient_sum_.has_value() || gradient_sum_->ended(); }
+  // Takes part in the group's sums of a step with zeros, in place of a batch's gradients.
+  absl::Status AddZeros();
 
   // With a part of the batch, returns the part's loss; the first part gets the gradients of the
-  // whole batch.
+  // whole batch. With a group and whole batches, the program of rank 0 gets the sums of the group's
+  // gradients, and every program its own gradients of tables, whose rows differ.
   absl::StatusOr<double> ComputeGradients(const Batch& batch, uint64_t batch_key,
                                           ConstTensors values, MutableTensors gradients) override;
   // With a part of the batch, takes the part's states.
@@ -161,6 +167,8 @@ class KerasProgram : public GradientProgram {
   absl::Status CheckBatch(const Batch& batch, bool with_targets) const;
   absl::Status BindParameters(ConstTensors values);
   absl::Status BindGradients(MutableTensors gradients);
+  // Whether the group adds up the variable's gradients. Parts of a batch read equal rows of tables.
+  bool Adds(const VariableSpec& variable) const { return part_.count > 1 || !variable.has_table(); }
   absl::Status BindBatch(const Batch& batch, bool with_targets);
   // The arguments for a run over examples [first, first + count) of the batch.
   GraphCall Slice(const Batch& batch, int64_t first, int64_t count, uint64_t key);

@@ -55,9 +55,9 @@ absl::Status KerasProgram::BindGradients(MutableTensors gradients) {
   }
   if (gradients_.size() == all.size() && gradients.size() == all.size()) {
     if (!gradient_sum_) return absl::OkStatus();
-    std::vector<DeviceFloats> arrays;
+    std::vector<GradientSum::Gradient> arrays;
     for (size_t i = 0; i < all.size(); ++i) {
-      arrays.push_back({gradients_[i], static_cast<int64_t>(gradients[i].size())});
+      arrays.push_back({{gradients_[i], static_cast<int64_t>(gradients[i].size())}, Adds(all[i])});
     }
     gradient_sum_->SetGradients(std::move(arrays));
     return absl::OkStatus();

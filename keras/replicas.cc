@@ -9,15 +9,12 @@
 #include "absl/strings/str_cat.h"
 #include "common/metric.h"
 #include "common/status_macros.h"
+#include "keras/gradient_sum.h"
 #include "keras/keras_program.h"
 #include "keras/part_sum.h"
 
 namespace paracord {
 namespace {
-
-// This many equal steps in a row may still allocate: the host's staging memory grows in pieces in
-// the first step and as a whole in the second.
-constexpr int kNewSteps = 3;
 
 absl::Status Of(size_t part, const absl::Status& status) {
   return absl::Status(status.code(), absl::StrCat("GPU ", part, ": ", status.message()));
@@ -88,7 +85,7 @@ absl::StatusOr<double> Replicas::ComputeGradients(const Batch& batch, uint64_t b
   RETURN_IF_ERROR(first().CheckTrainingBatch(batch));
   if (std::exchange(examples_, batch.examples) != batch.examples) alike_ = 0;
   const int alike = std::exchange(alike_, 0);
-  for (const ReplicaPart& part : parts_) part.program->HoldBackSums(alike < kNewSteps);
+  for (const ReplicaPart& part : parts_) part.program->UseSums({.held = alike < kNewSteps});
   std::vector<absl::StatusOr<double>> losses(parts_.size(), 0.0);
   std::atomic<int> culprit = -1;  // the failed replica that left others waiting
   OnAll([&](size_t i) {

@@ -360,7 +360,7 @@ class Ops : public Device {
   // slope is a function of y (ReLU, sigmoid, tanh and others).
   virtual void ActivateBackward(Activation activation, int64_t rows, int64_t columns, ConstTensor x,
                                 ConstTensor y, ConstTensor dy, Tensor dx) = 0;
-  // y = scale * x + offset
+  // y = scale * x + offset; x == y is allowed.
   virtual void Affine(int64_t n, float scale, float offset, const float* x, float* y) = 0;
   // y += x
   virtual void Add(int64_t n, ConstTensor x, Tensor y) = 0;

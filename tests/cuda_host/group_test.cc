@@ -1,11 +1,15 @@
 // Devices that sum their arrays: all devices there are, and a single one.
 #include <catch2/catch.hpp>
+#include <memory>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "keras/build.h"
+#include "keras/lane_group.h"
 #include "keras/replicas.h"
+#include "program/lane_devices.h"
 #include "tensor/cpu/cpu_ops.h"
 #include "tests/cuda_host/cuda_under_test.h"
 #include "tests/keras/model_testing.h"
@@ -97,6 +101,69 @@ TEST_CASE("a group trains as one processor does, with as many devices as there a
       CHECK(*got == Approx(*wanted).epsilon(1e-4));
       ours.Descend(0.02f);
       theirs.Descend(0.02f);
+    }
+  }
+}
+
+TEST_CASE("lanes whose gradients a group adds up have the sum that processors have") {
+  const FirstDevice first;
+  const nlohmann::json model =
+      SequentialJson({LayerJson("Dense", {{"units", 300}, {"activation", "tanh"}}),
+                      LayerJson("Dropout", {{"rate", 0.3}}), LayerJson("Dense", {{"units", 3}})});
+  const Batch schema = SchemaOf({20}, {3});
+  const Job job = JobFor(model, "mse", 16);
+  const auto cpu = BuildKerasProgram(job, schema, MakeCpuOps(1)).value();
+  for (size_t devices = 2; devices <= kDevicesMax; devices *= 2) {
+    INFO(devices << " devices");
+    std::vector<Replica> group = GroupUnderTest(devices);
+    if (group.empty()) break;
+    const std::vector<std::string> names(devices, "cuda:N");
+    LanePrograms lanes = BuildLanes(job, schema, std::move(group), names).value();
+    const std::unique_ptr<GradientProgram> leader = std::move(lanes.programs[0]);
+    lanes.programs.erase(lanes.programs.begin());
+    LaneDevices all(*leader, std::move(lanes.programs), CrossDeviceOps::kNccl, lanes.sum);
+    std::vector<Variables> variables(devices, Variables(*leader));
+    Variables theirs(*cpu);
+    theirs.Randomise(3);
+    for (uint32_t step = 0; step < 8; ++step) {
+      INFO("step " << step);
+      const size_t count = step == 6 ? devices / 2 : devices;  // the other devices add zeros
+      std::vector<Batch> batches;
+      std::vector<LaneShare> shares;
+      std::vector<Floats> wanted;
+      for (uint32_t lane = 0; lane < count; ++lane) {
+        variables[lane].Randomise(3);
+        variables[lane].Bind();
+        batches.push_back(RandomBatch(schema, lane == 1 && step == 2 ? 5 : 16, 0, step + lane));
+        shares.push_back({batches[lane].examples, lane == 1 ? 0.5f : 1});
+        REQUIRE(cpu->ComputeGradients(batches[lane], lane, theirs.value_spans(),
+                                      theirs.gradient_spans())
+                    .ok());
+        wanted.resize(theirs.gradients.size());
+        for (size_t v = 0; v < wanted.size(); ++v) {
+          wanted[v].resize(theirs.gradients[v].size());
+          for (size_t i = 0; i < wanted[v].size(); ++i) {
+            wanted[v][i] += shares[lane].factor * theirs.gradients[v][i];
+          }
+        }
+      }
+      std::vector<absl::Status> done(devices);
+      lanes.sum->Begin(shares);
+      all.ForLanes(devices, [&](size_t lane, GradientProgram& program) {
+        if (lane < count) {
+          done[lane] = program
+                           .ComputeGradients(batches[lane], lane, variables[lane].value_spans(),
+                                             variables[lane].gradient_spans())
+                           .status();
+        }
+        done[lane].Update(lanes.sum->Complete(lane));
+      });
+      for (const absl::Status& each : done) CHECK(each == absl::OkStatus());
+      for (size_t v = 0; v < wanted.size(); ++v) {
+        for (size_t i = 0; i < wanted[v].size(); ++i) {
+          REQUIRE(variables[0].gradients[v][i] == Approx(wanted[v][i]).epsilon(1e-4).margin(1e-4));
+        }
+      }
     }
   }
 }
