@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/exit_code.h"
 #include "common/log.h"
 #include "common/status_macros.h"
@@ -51,16 +53,32 @@ absl::Status RefuseSeveral(const std::string& device) {
       "no rounds: give the job \"sync\" or {\"staleness\": S}, or start a worker for each device"));
 }
 
+bool AddsByNccl(const Job& job) { return job.guarantees.cross_device_ops == CrossDeviceOps::kNccl; }
+
 absl::Status CheckCrossDeviceOps(const Job& job, const std::vector<std::string>& devices) {
-  if (job.guarantees.cross_device_ops != CrossDeviceOps::kNccl) return absl::OkStatus();
+  if (!AddsByNccl(job)) return absl::OkStatus();
   for (const std::string& device : devices) {
     if (device.starts_with("cuda:")) continue;
     return absl::InvalidArgumentError(absl::StrCat(
         "cross_device_ops: \"nccl\" adds up lanes of CUDA devices, and this worker computes on ",
         device, " (--device): give \"hierarchical_copy\""));
   }
-  Logger("device").Warn("the lanes of its devices are added up by the processor, not by NCCL");
-  return absl::OkStatus();
+  if (!IsProgram(job.model)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "cross_device_ops: \"nccl\" adds up lanes of Keras models, and the job's model is a program, "
+      "which keeps its devices to itself: give \"hierarchical_copy\"");
+}
+
+// Says who adds up the gradients of which devices.
+void SayWhoAddsUp(const std::vector<std::string>& devices, const DeviceSum& sum) {
+  const auto adding = devices.begin() + static_cast<int64_t>(sum.devices());
+  std::string rest;
+  if (adding != devices.end()) {
+    rest =
+        absl::StrCat(", and the processor those of ", absl::StrJoin(adding, devices.end(), ", "));
+  }
+  Logger("device").Info("NCCL adds up the gradients of {}{}",
+                        absl::StrJoin(devices.begin(), adding, ", "), rest);
 }
 
 // What the bits depend on that the job's devices compute.
@@ -71,15 +89,16 @@ std::string NumericsFor(const Job& job, const Computer& computer) {
 }
 
 // Builds the job's program on each of its devices.
-absl::StatusOr<std::vector<DeviceProgram>> BuildOnDevices(const Job& job, const Batch& schema,
-                                                          const Computer& computer, bool trains) {
-  std::vector<DeviceProgram> programs;
+absl::StatusOr<LanesOnDevices> BuildOnDevices(const Job& job, const Batch& schema,
+                                              const Computer& computer, bool trains) {
+  LanesOnDevices lanes;
+  std::vector<DeviceProgram>& programs = lanes.programs;
   DeviceUse use = computer.use;
   if (!trains) {
     if (use.device.starts_with("cpu:")) use.device = "cpu";  // one of them evaluates
     ASSIGN_OR_RETURN(DeviceProgram one, BuildJobProgram(job, schema, use, computer.programs));
     programs.push_back(std::move(one));
-    return programs;
+    return lanes;
   }
   RETURN_IF_ERROR(CheckStageDevices(job, use.device));
   ASSIGN_OR_RETURN(const std::vector<std::string> devices, DevicesFor(job, use.device));
@@ -93,7 +112,12 @@ absl::StatusOr<std::vector<DeviceProgram>> BuildOnDevices(const Job& job, const 
   if (stages) {
     ASSIGN_OR_RETURN(DeviceProgram one, BuildStagesOnDevices(job, schema, use));
     programs.push_back(std::move(one));
-    return programs;
+    return lanes;
+  }
+  if (AddsByNccl(job) && devices.size() > 1) {
+    ASSIGN_OR_RETURN(lanes, BuildLanesOnDevices(job, schema, devices));
+    SayWhoAddsUp(devices, *lanes.sum);
+    return lanes;
   }
   for (const std::string& device : devices) {
     use.device = device;
@@ -103,7 +127,7 @@ absl::StatusOr<std::vector<DeviceProgram>> BuildOnDevices(const Job& job, const 
     for (DeviceProgram& each : built) programs.push_back(std::move(each));
   }
   if (programs.size() > 1 && !job.guarantees.rounds()) return RefuseSeveral(computer.use.device);
-  return programs;
+  return lanes;
 }
 
 // What a worker holds whose devices compute lanes side by side.
@@ -161,12 +185,14 @@ OpenWorkloadFn Opener(Daemon& daemon, Computer computer, const std::string& dir,
   return [&daemon, computer, lost, keep, trains](const Job& job) -> absl::StatusOr<Workload> {
     std::string device;
     std::vector<std::unique_ptr<GradientProgram>> others;
+    std::shared_ptr<DeviceSum> sum;
     OwnLoad load{.devices = trains ? size_t{1} : 0};
     const auto build =
         [&](const Job& of,
             const Batch& schema) -> absl::StatusOr<std::unique_ptr<GradientProgram>> {
-      ASSIGN_OR_RETURN(std::vector<DeviceProgram> built,
-                       BuildOnDevices(of, schema, computer, trains));
+      ASSIGN_OR_RETURN(LanesOnDevices lanes, BuildOnDevices(of, schema, computer, trains));
+      std::vector<DeviceProgram>& built = lanes.programs;
+      sum = std::move(lanes.sum);
       if (!built[0].note.empty()) Logger("device").Warn("{}", built[0].note);
       device = built.size() > 1 ? computer.use.device : built[0].device;
       for (size_t i = 1; i < built.size(); ++i) {
@@ -195,8 +221,8 @@ OpenWorkloadFn Opener(Daemon& daemon, Computer computer, const std::string& dir,
     if (trains) workload.numerics = NumericsFor(job, computer);
     workload.program = WatchDevice(std::move(workload.program), lost);
     if (!others.empty()) {
-      workload.devices = std::make_unique<LaneDevices>(*workload.program, std::move(others),
-                                                       job.guarantees.cross_device_ops);
+      workload.devices = std::make_unique<LaneDevices>(
+          *workload.program, std::move(others), job.guarantees.cross_device_ops, std::move(sum));
     }
     return workload;
   };

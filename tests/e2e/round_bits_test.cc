@@ -139,6 +139,26 @@ TEST_CASE("a worker with several devices has the bits of its job whatever is kil
   CHECK(BitsOfRun(of, {2, 2, 10, 60, "cpu:2"}) == BitsOfRun(of, {1, 1, 1, 60, "cpu:4"}));
 }
 
+TEST_CASE("NCCL is refused where it cannot add up, with the key and what is missing") {
+  const std::string key = "cross_device_ops: \"nccl\" ";
+  const auto& [device, why] = GENERATE_COPY(table<std::string, std::string>(
+      {{"cuda:0,1", key + "cannot add up the gradients of cuda:0, cuda:1: NCCL is missing"},
+       {"cpu:2", key + "adds up lanes of CUDA devices, and this worker computes on cpu"}}));
+  BitsCase of = Perceptron();
+  of.job["reduce"] = "fast";
+  of.job["cross_device_ops"] = "nccl";
+  Cluster cluster(
+      {.ps = 1,
+       .workers = 1,
+       .device = device,
+       .environment = {{"PARACORD_CUDA_PLUGIN", PARACORD_BIN_DIR "/fake_plugins/libtwo.so"}},
+       .job = of.job});
+  WriteBitsData(cluster.root(), of);
+  cluster.StartAll();
+  CHECK(cluster.at("worker:0").Wait(60000) == static_cast<int>(ExitCode::kConfiguration));
+  CHECK(cluster.Logged("worker:0", why));
+}
+
 TEST_CASE("a bounded staleness has lanes on all devices of a worker, and async is refused them") {
   BitsCase of = Perceptron();
   of.job["epochs"] = 2;
