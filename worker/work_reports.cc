@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "common/status_text.h"
+
 namespace paracord {
 namespace {
 
@@ -55,7 +57,7 @@ WorkRequest WorkReports::Begin(bool ask, const std::vector<uint64_t>& held, int6
     request.set_compute_seconds(counters.compute_seconds);
     request.set_waited_seconds(counters.waited_seconds);
     request.set_program_losses(counters.program.count);
-    request.set_program_lost(counters.program.last);
+    request.set_program_lost(Sendable(counters.program.last));
     for (const TrainedBatches& trained : counters.trained.batches) *request.add_trained() = trained;
     for (const std::string& bad : counters.trained.bad_records) request.add_bad_records(bad);
   }

@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "common/status_text.h"
 #include "worker/coordinator_seen.h"
 
 namespace paracord {
@@ -45,6 +46,19 @@ TEST_CASE("a lease that is being reported as ended is held until that is answere
   reports.End(told);
   CHECK(reports.MayAsk());
   CHECK(reports.Begin(true, {7}, 1002).holds_size() == 1);
+}
+
+TEST_CASE("what a program wrote last is sent as UTF-8, whatever bytes it wrote") {
+  WorkReports reports;
+  for (const std::string& last :
+       {std::string("Datei gel\xf6scht"), "\u65e5" + std::string("\xe6")}) {
+    reports.Add(StepCounters{.program = {.count = 1, .last = last}});
+    const WorkRequest sent = reports.Begin(false, {}, 1000);
+    WorkRequest read;
+    CHECK(read.ParseFromString(sent.SerializeAsString()));
+    CHECK(read.program_losses() == 1);
+    CHECK(read.program_lost() == Sendable(last));
+  }
 }
 
 TEST_CASE("counters that were perhaps not heard are said again under their number") {
