@@ -7,6 +7,7 @@
 #include <ctime>
 
 #include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/sha256.h"
@@ -322,6 +323,14 @@ absl::StatusOr<ObjectList> S3Store::List(const std::string& prefix, bool deep,
   asked.query.emplace_back("list-type", "2");
   asked.query.emplace_back("prefix", place.key);
   ASSIGN_OR_RETURN(const HttpResponse reply, Ask(asked));
+  const auto no_list = [&](absl::string_view why) {
+    return absl::FailedPreconditionError(absl::StrCat(prefix,
+                                                      ": the answer is no list of objects: ", why,
+                                                      "; is the endpoint that of an S3 store?"));
+  };
+  if (!absl::StrContains(reply.body, "<ListBucketResult")) {
+    return no_list(absl::StrCat("it begins with \"", reply.body.substr(0, 40), "\""));
+  }
   ObjectList list;
   // A store that does not support the encoding returns plain names and no EncodingType.
   const bool encoded = XmlText(reply.body, "EncodingType") == "url";
@@ -341,6 +350,8 @@ absl::StatusOr<ObjectList> S3Store::List(const std::string& prefix, bool deep,
   }
   if (XmlText(reply.body, "IsTruncated") == "true") {
     list.next = XmlText(reply.body, "NextContinuationToken");
+    if (list.next.empty()) return no_list("it is cut, and does not say how to go on");
+    if (list.next == from) return no_list("it goes on where it began");
   }
   return list;
 }

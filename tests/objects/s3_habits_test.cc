@@ -43,9 +43,10 @@ TEST_CASE("names of a list are decoded if the store says that it has encoded the
   std::string encoding;
   AnsweringServer server([&](const std::string&) {
     return std::pair(
-        200, absl::StrCat("<R>", encoding, "<Contents><Key>d/p+1%25&amp;lt;&lt;.csv</Key><ETag>",
+        200, absl::StrCat("<ListBucketResult>", encoding,
+                          "<Contents><Key>d/p+1%25&amp;lt;&lt;.csv</Key><ETag>",
                           "&quot;v&quot;</ETag><Size>7</Size></Contents><CommonPrefixes><Prefix>",
-                          "d/s+t/</Prefix></CommonPrefixes></R>"));
+                          "d/s+t/</Prefix></CommonPrefixes></ListBucketResult>"));
   });
   S3Store store(FromMap(With(server)));
   auto list = store.List("s3://b/d/", /*deep=*/false, "");
@@ -56,6 +57,31 @@ TEST_CASE("names of a list are decoded if the store says that it has encoded the
   encoding = "<EncodingType>url</EncodingType>";
   list = store.List("s3://b/d/", /*deep=*/false, "");
   CHECK(list->names == std::vector<std::string>{"p 1%&lt;<.csv", "s t/"});
+}
+
+TEST_CASE("an answer that is no list of objects is neither an empty list nor a whole one") {
+  const std::string cut =
+      "<ListBucketResult><Contents><Key>d/a</Key></Contents>"
+      "<IsTruncated>true</IsTruncated>";
+  std::string body;
+  AnsweringServer server([&](const std::string&) { return std::pair(200, body); });
+  S3Store store(FromMap(With(server)));
+  const auto said = [&](const std::string& answer) {
+    body = answer;
+    const auto list = store.List("s3://b/d/", /*deep=*/false, "here");
+    CHECK(absl::IsFailedPrecondition(list.status()));
+    return std::string(list.status().message());
+  };
+  const std::string wrong = "s3://b/d/: the answer is no list of objects: ";
+  CHECK(absl::StartsWith(said("<html><body>Log in</body></html>"),
+                         wrong + "it begins with \"<html><body>Log in</body></html>\""));
+  CHECK(absl::StartsWith(said(ErrorOf("Busy", "later")), wrong + "it begins with \"<Error>"));
+  CHECK(absl::StartsWith(said(""), wrong));
+  CHECK(absl::StartsWith(said(cut + "</ListBucketResult>"),
+                         wrong + "it is cut, and does not say how to go on"));
+  CHECK(absl::StartsWith(said(cut + "<NextContinuationToken>here</NextContinuationToken>"
+                                    "</ListBucketResult>"),
+                         wrong + "it goes on where it began"));
 }
 
 TEST_CASE("a store that takes no notice of ranges fills no memory") {
@@ -180,12 +206,12 @@ TEST_CASE("listed files are read without asking for each, several at once") {
   bool late = false;
   AnsweringServer server([&](const std::string& head) {
     if (absl::StrContains(head, "list-type=2")) {
-      std::string list = "<R>";
+      std::string list = "<ListBucketResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">";
       for (int i = 0; i < kFiles; ++i) {
         absl::StrAppend(&list, "<Contents><Key>d/", 100 + i, "</Key><ETag>\"tag\"</ETag><Size>",
                         i == 7 ? 0 : 5, "</Size></Contents>");
       }
-      return std::pair(200, list + "</R>");
+      return std::pair(200, list + "</ListBucketResult>");
     }
     // The first answers wait for five open requests, however slowly the threads start.
     std::unique_lock lock(mu);
