@@ -107,6 +107,8 @@ class TfRecordSource : public RowSource {
     ASSIGN_OR_RETURN(const bool more, cutter_.Next(cursor, data));
     if (!more) return absl::DataLossError("the file has changed");
     const absl::Status status = ParseExample(data, example);
+    // Of a feature that an example has twice the last counts, as for TensorFlow.
+    std::reverse(example.begin(), example.end());
     std::stable_sort(example.begin(), example.end(),
                      [](const auto& a, const auto& b) { return a.name < b.name; });
     return status;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "common/bytes.h"
 #include "common/file_kind.h"
@@ -102,6 +103,7 @@ absl::StatusOr<std::vector<ZipMember>> ReadZipDirectory(const ReadFile& file,
   ASSIGN_OR_RETURN(const std::string bytes,
                    ReadPiece(file, directory.offset, directory.bytes, path));
   std::vector<ZipMember> members;
+  absl::flat_hash_map<std::string, size_t> places;  // of members, by name
   std::string_view rest = bytes;
   for (uint64_t i = 0; i < directory.members; ++i) {
     const std::string wrong = absl::StrCat("entry ", i, " of the zip directory is damaged");
@@ -122,6 +124,12 @@ absl::StatusOr<std::vector<ZipMember>> ReadZipDirectory(const ReadFile& file,
     RETURN_IF_ERROR(
         ReadExtra(rest.substr(kDirectoryBytes + name, extra), unpacked_in_64, path, member));
     rest.remove_prefix(kDirectoryBytes + name + extra + comment);
+    // Of several members of one name the last counts, as for Python: an archive that was added to.
+    const auto [place, fresh] = places.emplace(member.name, members.size());
+    if (!fresh) {
+      members[place->second] = std::move(member);
+      continue;
+    }
     members.push_back(std::move(member));
   }
   return members;

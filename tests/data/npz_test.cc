@@ -1,3 +1,5 @@
+#include <zlib.h>
+
 #include <catch2/catch.hpp>
 
 #include "common/json_text.h"
@@ -67,6 +69,60 @@ TEST_CASE("named arrays come in the order that the source says, which changes no
   }
   CHECK(batch.inputs[0].values == Values{3000});
   CHECK((*source)->fingerprint() == (*sorted)->fingerprint());
+}
+
+// Returns an archive of stored members.
+std::string Archive(const std::vector<std::pair<std::string, std::string>>& members) {
+  std::string bytes, directory;
+  const auto put = [](std::string& out, uint64_t value, size_t size) {
+    for (size_t i = 0; i < size; ++i) out.push_back(static_cast<char>(value >> (8 * i)));
+  };
+  for (const auto& [name, contents] : members) {
+    const uint64_t at = bytes.size();
+    std::string facts;  // of a member, in both of its headers
+    put(facts, 20, 2);
+    put(facts, 0, 8);  // no flags, stored, no time
+    put(facts,
+        crc32(0, reinterpret_cast<const Bytef*>(contents.data()),
+              static_cast<uInt>(contents.size())),
+        4);
+    put(facts, contents.size(), 4);
+    put(facts, contents.size(), 4);
+    put(facts, name.size(), 2);
+    put(facts, 0, 2);
+    bytes += "PK\x03\x04" + facts + name + contents;
+    directory += std::string("PK\x01\x02\x14\0", 6) + facts;
+    put(directory, 0, 10);
+    put(directory, at, 4);
+    directory += name;
+  }
+  std::string end = "PK\x05\x06";
+  put(end, 0, 4);
+  put(end, members.size(), 2);
+  put(end, members.size(), 2);
+  put(end, directory.size(), 4);
+  put(end, bytes.size(), 4);
+  put(end, 0, 2);
+  return bytes + directory + end;
+}
+
+TEST_CASE("of two arrays of one name in an archive the last counts, as for numpy") {
+  const auto array = [](float value) {
+    std::string head = "{'descr': '<f4', 'fortran_order': False, 'shape': (1,), }";
+    head.resize(117, ' ');
+    return std::string("\x93NUMPY\x01\x00\x76\x00", 10) + head + "\n" +
+           std::string(reinterpret_cast<const char*>(&value), sizeof value);
+  };
+  MemoryFiles files;
+  files.contents["/a.npz"] =
+      Archive({{"x.npy", array(1)}, {"y.npy", array(2)}, {"x.npy", array(9)}});
+  const auto source = Open(files, {{"file", "/a.npz"}, {"features", "x"}, {"labels", "y"}});
+  INFO(source.status());
+  REQUIRE(source.ok());
+  Batch batch;
+  REQUIRE((*source)->Read(std::vector<uint64_t>{0}, batch).ok());
+  CHECK(batch.inputs[0].values == Values{9});
+  CHECK(batch.targets[0].values == Values{2});
 }
 
 TEST_CASE("several archives are one sequence") {

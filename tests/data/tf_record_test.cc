@@ -193,6 +193,20 @@ TEST_CASE("examples come back from the builder") {
   CHECK_FALSE(ReadBytes(features[0]).ok());
 }
 
+TEST_CASE("of a feature that an example has twice the last counts, as for TensorFlow") {
+  MemoryFiles files;
+  ExampleBuilder twice;
+  twice.Floats("x", Values{1});
+  twice.Floats("x", Values{9});
+  twice.Ints("y", std::vector<int64_t>{3});
+  // Messages of protobuf that follow each other are one.
+  files.contents["/t"] = Container({twice.Take(), Example({1}, 2) + Example({8}, 4)});
+  const Batch batch = ReadAllRecords(
+      OpenRecords(files, {{"files", "/t"}, {"features", {{{"name", "x"}}}}, {"label", "y"}}));
+  CHECK(batch.inputs[0].values == Values{9, 8});
+  CHECK(batch.targets[0].values == Values{3, 4});
+}
+
 TEST_CASE("numbers that are not packed are read too") {
   // Feature "i" is an Int64List of two unpacked varints; feature "f" has one fixed32.
   const std::string ints = std::string("\x08\x05\x08\x06", 4);
