@@ -22,7 +22,7 @@ using Exact = std::vector<ExactInteger>;
 
 constexpr int64_t kLarge = (int64_t{1} << 24) + 1, kHuge = (int64_t{1} << 62) + 3;
 
-OpenedSource Open(Files& files, const std::string& format, const json& options) {
+OpenedSource OpenExact(Files& files, const std::string& format, const json& options) {
   return OpenDataSource(files, {format, JsonOf(TextOf(options))});
 }
 
@@ -59,7 +59,7 @@ TEST_CASE("csv has whole numbers exactly, however they are written") {
       "a,b,y\n16777217,5,1\n 4611686018427387907 ,+16777217,2\n-20000001.0,20000000.5,3\n"
       "18446744073709551615,16777216,4\n18446744073709551616,-9223372036854775809,5\n";
   const auto source =
-      Open(files, "csv", {{"files", "/d"}, {"features", {"a", "b"}}, {"label", "y"}});
+      OpenExact(files, "csv", {{"files", "/d"}, {"features", {"a", "b"}}, {"label", "y"}});
   const Batch batch = ReadAllRecords(source);
   // Fractions and numbers beyond 64 bits are not exact. Numbers between int64 and uint64 keep their
   // 64 bits.
@@ -68,8 +68,8 @@ TEST_CASE("csv has whole numbers exactly, however they are written") {
   CHECK(batch.inputs[0].values[0] == 16777216);
   CHECK(batch.targets[0].exact.empty());
   const auto scaled =
-      Open(files, "csv",
-           {{"files", "/d"}, {"features", {{{"column", "a"}, {"mean", 1}}}}, {"label", "y"}});
+      OpenExact(files, "csv",
+                {{"files", "/d"}, {"features", {{{"column", "a"}, {"mean", 1}}}}, {"label", "y"}});
   CHECK(ReadAllRecords(scaled).inputs[0].exact.empty());
 }
 
@@ -78,12 +78,12 @@ TEST_CASE("csv has bins beyond 2^24") {
   files.contents["/d"] = "a,b,y\nx,y,1\n";
   const uint64_t bins = uint64_t{1} << 61;
   const Batch batch =
-      ReadAllRecords(Open(files, "csv",
-                          {{"files", "/d"},
-                           {"features",
-                            {{{"column", "a"}, {"kind", "hashed"}, {"bins", bins}},
-                             {{"columns", {"a", "b"}}, {"kind", "crossed"}, {"bins", bins}}}},
-                           {"label", "y"}}));
+      ReadAllRecords(OpenExact(files, "csv",
+                               {{"files", "/d"},
+                                {"features",
+                                 {{{"column", "a"}, {"kind", "hashed"}, {"bins", bins}},
+                                  {{"columns", {"a", "b"}}, {"kind", "crossed"}, {"bins", bins}}}},
+                                {"label", "y"}}));
   REQUIRE(batch.inputs[0].exact.size() == 2);
   CHECK(batch.inputs[0].exact[0].value > int64_t{1} << 24);
   CHECK(static_cast<float>(batch.inputs[0].exact[1].value) == batch.inputs[0].values[1]);
@@ -98,7 +98,7 @@ TEST_CASE("arrays have whole numbers exactly, of every type and order, in any ba
   files.contents["/y"] = Npy("<f4", "(3,)", std::vector<float>{0, 1, 2});
   for (const std::string name : {"/x", "/fortran"}) {
     INFO(name);
-    const auto source = Open(files, "npy", {{"features", name}, {"labels", "/y"}});
+    const auto source = OpenExact(files, "npy", {{"features", name}, {"labels", "/y"}});
     CHECK(ReadAllRecords(source).inputs[0].exact ==
           Exact{{1, kLarge}, {2, -kLarge}, {3, kHuge}, {4, 16777216}});
     Batch batch;
@@ -111,7 +111,7 @@ TEST_CASE("arrays have whole numbers exactly, of every type and order, in any ba
   files.contents["/f8"] = Npy("<f8", "(3,)", std::vector<double>{16777217, 16777217.5, 1e300});
   files.contents["/f4"] = Npy("<f4", "(3,)", std::vector<float>{16777216, 3, 1e9f});
   const auto exact = [&](const std::string& name) {
-    return ReadAllRecords(Open(files, "npy", {{"features", name}, {"labels", "/y"}}))
+    return ReadAllRecords(OpenExact(files, "npy", {{"features", name}, {"labels", "/y"}}))
         .inputs[0]
         .exact;
   };
@@ -153,7 +153,7 @@ TEST_CASE("csv has ids of 64 bits: decimal ones as they are, and fingerprints of
       "7.0,1\n-12.00,1\n20000001.0,1\n7.5,1\n7.,1\n.0,1\n";
   const auto ids = [&](const json& feature) {
     const Batch batch = ReadAllRecords(
-        Open(files, "csv", {{"files", "/d"}, {"features", {feature}}, {"label", "y"}}));
+        OpenExact(files, "csv", {{"files", "/d"}, {"features", {feature}}, {"label", "y"}}));
     std::vector<int64_t> whole;
     REQUIRE_FALSE(WholeNumbers(batch.inputs[0], whole).has_value());
     return whole;
@@ -192,12 +192,12 @@ TEST_CASE("Criteo's format is read as a csv entry says") {
   for (int i = 14; i <= 39; ++i) {
     features.push_back({{"column", i}, {"kind", "id"}, {"default", ""}, {"input", "words"}});
   }
-  const Batch batch = ReadAllRecords(Open(files, "csv",
-                                          {{"files", "/day_0"},
-                                           {"header", false},
-                                           {"delimiter", "\t"},
-                                           {"features", features},
-                                           {"label", 0}}));
+  const Batch batch = ReadAllRecords(OpenExact(files, "csv",
+                                               {{"files", "/day_0"},
+                                                {"header", false},
+                                                {"delimiter", "\t"},
+                                                {"features", features},
+                                                {"label", 0}}));
   REQUIRE(batch.examples == 2);
   CHECK(batch.targets[0].values == std::vector<float>{0, 1});
   REQUIRE(batch.inputs.size() == 2);
@@ -233,13 +233,13 @@ TEST_CASE("tfrecords have whole numbers exactly, but for scaled ones, and mixes 
   };
   json plain = options("/a", 1);
   plain.erase("format");
-  CHECK(ReadAllRecords(Open(files, "tfrecord", plain)).inputs[0].exact ==
+  CHECK(ReadAllRecords(OpenExact(files, "tfrecord", plain)).inputs[0].exact ==
         Exact{{1, kLarge}, {2, kHuge}});
   json scaled = options("/a", 0.5);
   scaled.erase("format");
-  CHECK(ReadAllRecords(Open(files, "tfrecord", scaled)).inputs[0].exact.empty());
+  CHECK(ReadAllRecords(OpenExact(files, "tfrecord", scaled)).inputs[0].exact.empty());
 
-  const auto mix = Open(files, "mix", {{"mix", {options("/a", 1), options("/b", 1)}}});
+  const auto mix = OpenExact(files, "mix", {{"mix", {options("/a", 1), options("/b", 1)}}});
   const Batch batch = ReadAllRecords(mix);
   std::vector<int64_t> whole;
   REQUIRE_FALSE(WholeNumbers(batch.inputs[0], whole).has_value());
@@ -250,11 +250,11 @@ TEST_CASE("tfrecords have whole numbers exactly, but for scaled ones, and mixes 
 TEST_CASE("whole numbers that float32 lacks are written as integers, and then all of the column") {
   MemoryFiles files;
   files.contents["/d"] = "a,b,y\n1,0.5,1\n16777217,2,2\n";
-  const auto source =
-      Open(files, "csv",
-           {{"files", "/d"},
-            {"features", {{{"column", "a"}, {"input", "a"}}, {{"column", "b"}, {"input", "b"}}}},
-            {"label", "y"}});
+  const auto source = OpenExact(
+      files, "csv",
+      {{"files", "/d"},
+       {"features", {{{"column", "a"}, {"input", "a"}}, {{"column", "b"}, {"input", "b"}}}},
+       {"label", "y"}});
   REQUIRE(source.ok());
   std::set<std::string> whole;
   StringFile first, second;
@@ -265,12 +265,12 @@ TEST_CASE("whole numbers that float32 lacks are written as integers, and then al
   files.contents["/t"] = second.bytes;
   json spec = *ExamplesSpec((*source)->schema(), "/t");
   spec.erase("format");
-  const Batch batch = ReadAllRecords(Open(files, "tfrecord", spec));
+  const Batch batch = ReadAllRecords(OpenExact(files, "tfrecord", spec));
   CHECK(batch.inputs[0].exact == Exact{{1, kLarge}});
   CHECK(batch.inputs[1].values == std::vector<float>{0.5, 2});
 
   files.contents["/d"] = "a,b,y\n16777217,1,1\n1.5,2,2\n";
-  const auto broken = Open(files, "csv", {{"files", "/d"}, {"features", "a"}, {"label", "y"}});
+  const auto broken = OpenExact(files, "csv", {{"files", "/d"}, {"features", "a"}, {"label", "y"}});
   StringFile third;
   TfRecordWriter third_writer(third);
   whole = {""};

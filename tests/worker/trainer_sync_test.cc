@@ -17,7 +17,7 @@ struct SyncFixture : RoundsFixture {
 };
 
 // A variable whose gradient is 1.
-class OneGradient : public NoVariables {
+class OneStepGradient : public NoVariables {
  public:
   const std::vector<VariableSpec>& variables() const override { return variables_; }
   absl::StatusOr<double> ComputeGradients(const Batch&, uint64_t, ConstTensors,
@@ -43,7 +43,7 @@ class OneArray : public NoArrays {
 TEST_CASE("a lane whose bad records are left out weighs as the plan says, which its ps divide by") {
   for (const uint32_t read : {4u, 1u}) {
     CAPTURE(read);
-    RoundsFixture test(TrainerOptions{.sync = true}, 3, 1, std::make_unique<OneGradient>(), 4);
+    RoundsFixture test(TrainerOptions{.sync = true}, 3, 1, std::make_unique<OneStepGradient>(), 4);
     test.batch->examples = read;
     if (read < 4) test.batch->left_out = {"a.csv row 3: x", "a.csv row 4: x", "a.csv row 5: x"};
     const auto array = std::make_shared<OneArray>();
