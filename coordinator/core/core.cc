@@ -143,7 +143,8 @@ void CoordinatorCore::Handle(const TickEvent&) {
   if (end_.Overdue(now_ms_) && !phases_.ended()) {
     const Ending& ending = end_.ending();
     EndJob(ending.code, ending.status,
-           absl::StrCat(ending.reason, "; no checkpoint within timeouts.drain_ms"));
+           absl::StrCat(ending.reason, "; no checkpoint within timeouts.drain_ms",
+                        rounds_.problem().empty() ? "" : ": ", rounds_.problem()));
   }
   if (record_.writer().Due(now_ms_)) SaveJobState();
   if (!phases_.ended()) last_word_.Tick(generation_, now_ms_);

@@ -212,8 +212,9 @@ void CoordinatorCore::Handle(const RoundGivenUpEvent& event) {
 
 void CoordinatorCore::FailRound(const std::string& why) {
   bool helped = MakeRoom(why);
-  if (!helped && rounds_.running() && rounds_.round().chain.empty() &&
-      checkpoints_.ContinueInstead(why, job_.checkpoint.full_every)) {
+  const bool continues = !helped && rounds_.running() && rounds_.round().chain.empty() &&
+                         checkpoints_.ContinueInstead(why, job_.checkpoint.full_every);
+  if (continues) {
     helped = true;
     effects_.Warn(
         absl::StrCat("the disk has no room for a full checkpoint: the next ones continue ",
@@ -221,6 +222,7 @@ void CoordinatorCore::FailRound(const std::string& why) {
   }
   ps_.ForgetSnapshots();
   if (rounds_.Fail(why, now_ms_)) ReadLedgers();
+  if (continues) rounds_.MayBegin(now_ms_);  // what has changed grows meanwhile
   const bool prepares = move_.Is(Move::Phase::kPreparing) && !generation_.claiming() && !helped;
   if (move_.holds_training() || prepares) MoveAgain(why);
 }

@@ -406,8 +406,9 @@ TEST_CASE("a job that fails takes a checkpoint first where the ps are well") {
   const auto reason = summary.at("reason").get<std::string>();
   CHECK(reason.find(policy ? "failures.policy" : "failures.rejected_max") != std::string::npos);
   CHECK((reason.find("with a larger one the job goes on") != std::string::npos) == !policy);
-  CHECK(reason.find(well ? ", after a checkpoint" : "no checkpoint within timeouts.drain_ms") !=
+  CHECK(reason.find(well ? ", after a checkpoint" : "no checkpoint within timeouts.drain_ms: ") !=
         std::string::npos);
+  CHECK((reason.find("the disk is full") != std::string::npos) == !well);
 }
 
 }  // namespace
