@@ -92,8 +92,10 @@ int WaitForMove(GrpcNetwork& network, const std::string& address, uint64_t versi
       return Fail("scale", "the job has ended, and has not moved: its summary.json says how",
                   ExitCode::kFailed, err);
     }
-    if (phase != said) out << phase << "\n" << std::flush;
-    said = phase;
+    const std::string why = ended ? "" : move.value("problem", "");
+    const std::string line = why.empty() ? phase : absl::StrCat(phase, ": ", why);
+    if (line != said) out << line << "\n" << std::flush;
+    said = line;
     if (phase == "done") {
       out << absl::StrFormat("training stood still for %.2f s\n",
                              move.value("stopped_seconds", 0.0));

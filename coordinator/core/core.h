@@ -108,7 +108,7 @@ class CoordinatorCore {
   bool Living() const { return phases_.formed() || ps_.AnyHoldsRun(); }
 
   // core_move.cc
-  absl::Status CheckCopiesMove(const ScaleRequest& request) const;
+  absl::Status CheckThere(const ScaleRequest& request) const;
   absl::StatusOr<Move::Plan> PlanMove(const ScaleRequest& request) const;
   std::optional<std::string> NoRoom(const Move::Plan& plan) const;
   bool MayMoveBack(const ScaleRequest& request) const;

@@ -23,7 +23,7 @@ using nlohmann::json;
 constexpr int64_t kHealAgainMs = 30'000;  // after partitions did not get second holders
 constexpr int64_t kOtherDirMs = 5'000;    // shared storage may take a moment to show a new file
 // A ps may fail to prepare for this share of timeouts.start_s.
-constexpr int64_t kPatienceShare = 4;
+constexpr int64_t kPrepareShare = 4;
 
 // Returns the bytes that each ps serves in a layout. `hot`: second holders serve, too.
 std::vector<uint64_t> HeldThen(size_t ps_count, const std::vector<uint64_t>& bytes,
@@ -76,9 +76,19 @@ std::string PlanJson(const JobView& job, const Move::Plan& plan) {
 
 }  // namespace
 
-// Whether a job with copies may move to so many ps now.
-absl::Status CoordinatorCore::CheckCopiesMove(const ScaleRequest& request) const {
-  if (!options_.HasCopies()) return absl::OkStatus();
+// Whether the ps that hold partitions, and are to hold some, are there for a move. A closing
+// checkpoint needs all that hold some, unless copies go on without the one that is lost.
+absl::Status CoordinatorCore::CheckThere(const ScaleRequest& request) const {
+  if (!options_.HasCopies()) {
+    for (uint32_t i = 0; i < ps_.size() && !MayMoveBack(request); ++i) {
+      if (ps_.all()[i].state != PsState::kAway) continue;
+      return absl::FailedPreconditionError(absl::StrCat(
+          "ps:", i, " at ", ps_.all()[i].address,
+          " is away, and its partitions move when it is back: start it again, or stop the job and "
+          "start it with the ps that are there, which go back to the newest checkpoint"));
+    }
+    return absl::OkStatus();
+  }
   if (request.ps() == 1) {
     return absl::InvalidArgumentError(
         "--ps: is 1, and `copies` is 1, which gives each partition two ps: give at least 2");
@@ -120,7 +130,7 @@ absl::StatusOr<Move::Plan> CoordinatorCore::PlanMove(const ScaleRequest& request
     }
     return absl::FailedPreconditionError(absl::StrCat(move_.Name(), " is under way", again));
   }
-  if (const absl::Status status = CheckCopiesMove(request); !status.ok()) return status;
+  if (const absl::Status status = CheckThere(request); !status.ok()) return status;
   const std::vector<uint64_t> bytes = BytesNow(View());
   if (request.ps() > bytes.size()) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -264,6 +274,7 @@ void CoordinatorCore::DriveMove() {
     if (!not_in.has_value() || !not_in->lost) return;
     return rounds_.Collecting() ? FailRound(not_in->why) : MoveAgain(not_in->why);
   }
+  move_.WaitFor(not_in.has_value() ? not_in->why : "");
   std::optional<std::string> problem = NoRoom(move_.plan());
   if (!problem.has_value() && not_in.has_value()) {
     const int64_t start_s = job_.timeouts.start_s;
@@ -285,7 +296,7 @@ void CoordinatorCore::DriveMove() {
       continue;
     }
     if (!ps.no_room.empty()) return GiveUpMove(absl::StrCat("ps:", i, ": ", ps.no_room));
-    const int64_t patience_ms = job_.timeouts.start_s * 1000 / kPatienceShare;
+    const int64_t patience_ms = job_.timeouts.start_s * 1000 / kPrepareShare;
     if (ps.unread_since_ms.has_value() && now_ms_ - *ps.unread_since_ms >= patience_ms) {
       return GiveUpMove(absl::StrCat("ps:", i, " cannot prepare its partitions: ", ps.problem));
     }

@@ -137,7 +137,8 @@ nlohmann::json Move::ToJson(int64_t now_ms) const {
   if (stopped_ms_.has_value() && move.contains("seconds")) {
     move["stopped_seconds"] = seconds(done_ms_.value_or(now_ms) - *stopped_ms_);
   }
-  if (!problem_.empty()) move["problem"] = problem_;
+  const std::string& problem = ended || waits_for_.empty() ? problem_ : waits_for_;
+  if (!problem.empty()) move["problem"] = problem;
   return move;
 }
 

@@ -94,6 +94,8 @@ class Move {
   // The closing checkpoint failed, or a ps was lost. True if the move begins again; false: that was
   // the last try, and the old layout stays.
   bool Again(const std::string& why, int64_t now_ms);
+  // Why a ps of the new layout is not there yet; "": all are.
+  void WaitFor(const std::string& why) { waits_for_ = why; }
   void GiveUp(const std::string& why);
 
   // For people: the move under way, or else the newest one; null if there was none. Its keys are
@@ -116,7 +118,8 @@ class Move {
   uint32_t tries_ = 0;
   int64_t asked_ms_ = 0, since_ms_ = 0;  // when it was asked for, and when this try began
   std::optional<int64_t> stopped_ms_, done_ms_;
-  std::string problem_;
+  std::string problem_;    // why the try before failed, or the move was given up
+  std::string waits_for_;  // while it is under way
 };
 
 }  // namespace paracord

@@ -161,7 +161,8 @@ TEST_CASE("doctor says where a move waits, and why one was given up") {
     CHECK(all[0].topic == "move");
     return all[0];
   };
-  CHECK(found().level == Level::kFine);
+  CHECK(found().level == Level::kDoubtful);
+  CHECK_THAT(found().text, Catch::Contains("ps:2 at unix:/ps-2: no connection"));
   harness.Run(30'000);
   CHECK(found().level == Level::kDoubtful);
   CHECK_THAT(found().text, Catch::StartsWith("the move to 3 ps has been under way for 35 s") &&

@@ -79,7 +79,8 @@ TEST_CASE("scale --wait ends with 1 when the job ends before it has moved") {
   INFO(ran.out << ran.err);
   CHECK(core.core->phase() == Phase::kEnded);
   CHECK(ran.code == 1);
-  CHECK_THAT(ran.out, Catch::Contains("looking at the new ps\n"));
+  CHECK_THAT(ran.out,
+             Catch::Contains("looking at the new ps: ps:2 at unix:/ps-2: no connection\n"));
   CHECK_THAT(ran.err, Catch::Contains("the job has ended, and has not moved: its summary.json"));
 }
 

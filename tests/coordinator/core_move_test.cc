@@ -155,6 +155,7 @@ TEST_CASE("a ps that cannot come in is waited for, while training goes on, and t
   Scale(harness, 2);
   REQUIRE(harness.scaled.ok());
   CHECK(MoveOf(harness).at("phase") == "looking at the new ps");
+  CHECK_THAT(MoveOf(harness).at("problem").get<std::string>(), Catch::Contains(why));
   CHECK_FALSE(harness.Work(again).has_rejoin());
   harness.Run(4000);
   CHECK(MoveOf(harness).at("phase") == "given up");
@@ -367,6 +368,12 @@ TEST_CASE("a move that cannot be is refused with the reason, and nothing changes
   CHECK(JsonOf(harness.scaled->json()).at("same") == true);
   CHECK(MoveOf(harness).is_null());
   CHECK(harness.core->generation() == generation);
+
+  harness.dead = {1};
+  harness.Run(20000);
+  Scale(harness, 1);
+  CHECK_THAT(WhyNot(harness), Catch::Contains("ps:1 at unix:/ps-1 is away, and its partitions move "
+                                              "when it is back: start it again, or stop the job"));
 }
 
 TEST_CASE("a ps without room for what it would hold is named before anything stops") {
