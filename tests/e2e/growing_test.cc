@@ -245,8 +245,6 @@ struct FullTable {
 FullTable TrainFullTable(uint32_t full_every, uint64_t drains) {
   constexpr uint64_t kEpochs = 60;
   BitsCase of = GrowingTable();
-  of.job["consistency"] = "async";
-  of.job["round_batches"] = nullptr;
   of.job["epochs"] = kEpochs;
   of.job["tables"]["user"] = {
       {"kind", "growing"}, {"update", "lazy"}, {"shards", 5}, {"rows_max", 60}};
