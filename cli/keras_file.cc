@@ -143,7 +143,7 @@ absl::Status TakeVocabulary(const std::string& path, const Hdf5File& hdf5, const
     ASSIGN_OR_RETURN(const std::string name, NameOf(hdf5, so_far));
     if (!name.empty()) names.push_back(name);
   }
-  json* const layer = FindLayer(model, names);
+  json* const layer = names.empty() ? nullptr : FindLayer(model, names);
   if (layer == nullptr || !layer->is_object() || !(*layer)["config"].is_object()) {
     return absl::InvalidArgumentError(absl::StrCat(
         path, ": assets/", group, " is the vocabulary of no layer that its config.json ", "names",

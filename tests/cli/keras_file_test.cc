@@ -114,6 +114,16 @@ TEST_CASE("what adapt() learnt comes with the model: words into layers, statisti
   CHECK(mean.values[1] == Approx(8.0 / 3));
 }
 
+TEST_CASE("a vocabulary of a group without a layer is refused, and is no other layer's") {
+  PosixFiles files;
+  TestDirectory directory;
+  const std::string good = *files.ReadWhole(Golden("keras_tabular.keras"));
+  const std::string other = directory.Write(
+      "other.keras", absl::StrReplaceAll(good, {{"assets/layers/", "assets/lawyer/"}}));
+  CHECK(absl::StrContains(KerasModelText(files, other).status().message(),
+                          "assets/lawyer/integer_lookup is the vocabulary of no layer"));
+}
+
 TEST_CASE("an .h5 of a whole model, and one of weights alone, are read") {
   const json model = ModelOf(Golden("keras_plain.h5"));
   const std::vector<VariableSpec> variables = VariablesIn(model);
