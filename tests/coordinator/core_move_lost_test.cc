@@ -47,14 +47,20 @@ TEST_CASE("a new ps that is lost before the layout is written is waited for, wit
   CHECK(ParseJobState(harness.job_state, "job.state")->layout->version == version + 1);
 }
 
-TEST_CASE("a ps that is lost just before the layout is written does not get it") {
-  CoreHarness harness;
+// A job that has moved to ps:0 is to move to both again, and its closing checkpoint is being
+// committed. Returns the version of the layout that it has.
+uint64_t MoveUpToClosing(CoreHarness& harness) {
   TrainOneSplit(harness);
   Scale(harness, 1);
   RestartSecondPs(harness);
-  const uint64_t version = ParseJobState(harness.job_state, "job.state")->layout->version;
   harness.hold_commit = true;
   Scale(harness, 2);
+  return ParseJobState(harness.job_state, "job.state")->layout->version;
+}
+
+TEST_CASE("a ps that is lost just before the layout is written does not get it") {
+  CoreHarness harness;
+  const uint64_t version = MoveUpToClosing(harness);
   REQUIRE(MoveOf(harness).at("phase") == "writing the closing checkpoint");
   harness.hold_commit = false;
   // Nobody has called the ps between its end and the commit.
@@ -87,12 +93,7 @@ TEST_CASE("a ps that is lost just before the layout is written does not get it")
 
 TEST_CASE("no layout is written before all of its ps have answered once more") {
   CoreHarness harness;
-  TrainOneSplit(harness);
-  Scale(harness, 1);
-  RestartSecondPs(harness);
-  const uint64_t version = ParseJobState(harness.job_state, "job.state")->layout->version;
-  harness.hold_commit = true;
-  Scale(harness, 2);
+  const uint64_t version = MoveUpToClosing(harness);
   harness.hold_commit = false;
   harness.hung = {GENERATE(0u, 1u)};
   const size_t commits = harness.committed.size();
