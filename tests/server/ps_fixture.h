@@ -21,6 +21,7 @@
 #include "storage/checkpoint.h"
 #include "store/pinned_bytes.h"
 #include "tests/fakes.h"
+#include "tests/floats.h"
 #include "tests/parts.h"
 #include "tests/watched_files.h"
 
@@ -77,14 +78,6 @@ struct TestModel {
   }
   bool Trained(uint32_t id) const { return variables[partitions[id].variable()].trainable(); }
 };
-
-// The values of a partition, or a gradient.
-using Floats = std::vector<float>;
-
-inline absl::Cord CordOf(const Floats& values) {
-  return absl::Cord(absl::string_view(reinterpret_cast<const char*>(values.data()),
-                                      values.size() * sizeof(float)));
-}
 
 struct Pulled {
   ExchangeReply header;

@@ -15,11 +15,10 @@
 #include "store/fixed_table.h"
 #include "store/growing_table.h"
 #include "store/pinned_bytes.h"
+#include "tests/floats.h"
 
 namespace paracord {
 namespace {
-
-using Floats = std::vector<float>;
 
 Floats ValuesOf(const std::vector<ChunkRef>& chunks) {
   Floats values;

@@ -12,12 +12,12 @@
 #include "absl/container/flat_hash_map.h"
 #include "common/counter_random.h"
 #include "common/parallel.h"
+#include "tests/floats.h"
 
 namespace paracord {
 namespace {
 
 constexpr uint64_t kDim = 5;
-using Floats = std::vector<float>;
 using Ids = std::vector<uint64_t>;
 
 GrowingTableOptions Options(const NamedSpec& optimizer = {"sgd", {{"learning_rate", 0.5}}}) {

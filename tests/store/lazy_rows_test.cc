@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "store/dense_partition.h"
+#include "tests/floats.h"
 #include "tests/store/fixed_rows.h"
 
 namespace paracord {
@@ -12,13 +13,6 @@ namespace {
 constexpr uint64_t kRows = 2000;
 constexpr uint64_t kRowDim = 150;
 constexpr uint32_t kBatches = 40;
-
-using Floats = std::vector<float>;
-
-absl::Cord CordOf(const Floats& values) {
-  return absl::Cord(absl::string_view(reinterpret_cast<const char*>(values.data()),
-                                      values.size() * sizeof(float)));
-}
 
 std::unique_ptr<TablePartition> Make(const Optimizer& optimizer, uint64_t rows, float value) {
   return MakeFixedRows(optimizer, {rows, kRowDim}, value);

@@ -6,11 +6,10 @@
 #include <vector>
 
 #include "store/dense_partition.h"
+#include "tests/floats.h"
 
 namespace paracord {
 namespace {
-
-using Floats = std::vector<float>;
 
 NormConstraint Norm(double least, double most, double rate, std::vector<uint32_t> axes) {
   NormConstraint norm;

@@ -13,11 +13,11 @@
 #include "common/half_float.h"
 #include "common/parallel.h"
 #include "store/block.h"
+#include "tests/floats.h"
 
 namespace paracord {
 namespace {
 
-using Floats = std::vector<float>;
 using Taken = RoundSum::Taken;
 using Fresh = std::unique_ptr<RoundSum::Buffer>;
 
@@ -27,11 +27,6 @@ std::vector<uint32_t> BitsOf(std::span<const float> values) {
   std::vector<uint32_t> bits;
   for (const float value : values) bits.push_back(std::bit_cast<uint32_t>(value));
   return bits;
-}
-
-absl::Cord CordOf(const Floats& values) {
-  return absl::Cord(absl::string_view(reinterpret_cast<const char*>(values.data()),
-                                      values.size() * sizeof(float)));
 }
 
 Floats ValuesOf(const Gradient& gradient) {

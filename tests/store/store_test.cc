@@ -5,14 +5,10 @@
 
 #include "store/table_partition.h"
 #include "tests/fakes.h"
+#include "tests/floats.h"
 
 namespace paracord {
 namespace {
-
-absl::Cord CordOfFloats(const std::vector<float>& values) {
-  return absl::Cord(absl::string_view(reinterpret_cast<const char*>(values.data()),
-                                      values.size() * sizeof(float)));
-}
 
 std::unique_ptr<Content> MakeContent() {
   auto content = std::make_unique<Content>();
@@ -53,7 +49,7 @@ TEST_CASE("a step is applied without a ps, and what is wanted comes back") {
   Update& update = request.updates.emplace_back();
   update.partition = 4;
   update.rows = RowIds{101, 104};
-  update.gradient = CordOfFloats({1, 2, 3, 4});
+  update.gradient = CordOf({1, 2, 3, 4});
   Want& want = request.wants.emplace_back();
   want.partition = 4;
   want.rows = RowIds{100, 104};
@@ -62,7 +58,7 @@ TEST_CASE("a step is applied without a ps, and what is wanted comes back") {
   REQUIRE(reply.ok());
   CHECK(reply->header.partitions(0).outcome() == PUSH_APPLIED);
   REQUIRE(reply->pieces.size() == 1);
-  CHECK(reply->pieces[0].data == CordOfFloats({1, 1, -2, -3}));
+  CHECK(reply->pieces[0].data == CordOf({1, 1, -2, -3}));
   CHECK(apply(again)->header.partitions(0).outcome() == PUSH_ALREADY_APPLIED);
   CHECK(counters.duplicates == 1);
 

@@ -8,6 +8,7 @@
 #include "store/store.h"
 #include "tests/batches.h"
 #include "tests/fakes.h"
+#include "tests/floats.h"
 
 namespace paracord {
 namespace {
@@ -85,8 +86,7 @@ struct SyncStore {
       const std::vector<float> values(id == 2 ? 3 * kWidth : 1, gradient);
       Update& update = request.updates.emplace_back();
       update.partition = id;
-      update.gradient = absl::Cord(absl::string_view(reinterpret_cast<const char*>(values.data()),
-                                                     values.size() * sizeof(float)));
+      update.gradient = CordOf(values);
     }
   }
   std::shared_ptr<Answer> Apply(StepRequest request) {
