@@ -128,7 +128,7 @@ absl::Status LaneGroup::Complete(size_t device) {
 void LaneGroup::TookPart(Member& member, const absl::Status& status) {
   if (status.ok() || (member.program->part_ended() && !absl::IsDataLoss(status))) return;
   {
-    const std::lock_guard lock(mu_);
+    MutexLock lock(mu_);
     if (!lost_.ok()) return;
     const auto rank = static_cast<size_t>(&member - members_.data());
     lost_ = absl::DataLossError(absl::StrCat("NCCL cannot add up the gradients of ",
@@ -140,7 +140,7 @@ void LaneGroup::TookPart(Member& member, const absl::Status& status) {
 }
 
 absl::Status LaneGroup::lost() {
-  const std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   return lost_;
 }
 

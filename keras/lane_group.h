@@ -4,12 +4,12 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/mutex.h"
 #include "config/job.h"
 #include "keras/part_sum.h"
 #include "program/device_sum.h"
@@ -57,8 +57,8 @@ class LaneGroup : public DeviceSum {
   PartSum meets_;
   std::vector<Member> members_;  // by rank; each is used by the thread of its device
   int alike_ = 0;                // consecutive sums of equal batches that nothing disturbed
-  std::mutex mu_;
-  absl::Status lost_;  // guarded by mu_; set for good once the group is lost
+  Mutex mu_;
+  absl::Status lost_ ABSL_GUARDED_BY(mu_);  // set for good once the group is lost
 };
 
 struct LanePrograms {
