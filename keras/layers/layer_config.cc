@@ -22,7 +22,7 @@ struct NamedActivation {
   Activation activation;
 };
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kUnbounded = std::numeric_limits<float>::infinity();
 
 constexpr NamedActivation kActivations[] = {
     {"linear", {ActivationKind::kLinear}},
@@ -406,9 +406,9 @@ bool LayerConfig::ActivationOfClass(Activation& activation) {
     activation = {ActivationKind::kElu, number("alpha", 1)};
   } else if (class_name_ == "ReLU") {
     activation = {ActivationKind::kReluGeneral, number("negative_slope", 0),
-                  static_cast<float>(Bound("max_value", static_cast<double>(kInfinity))),
+                  static_cast<float>(Bound("max_value", static_cast<double>(kUnbounded))),
                   number("threshold", 0)};
-    const bool plain = activation.alpha == 0 && activation.beta == kInfinity;
+    const bool plain = activation.alpha == 0 && activation.beta == kUnbounded;
     if (plain && activation.gamma == 0) activation = {ActivationKind::kRelu};
   } else if (class_name_ == "ThresholdedReLU") {
     activation = {ActivationKind::kThreshold, number("theta", 1), 0};

@@ -15,7 +15,7 @@
 namespace paracord::cpu {
 namespace {
 
-constexpr int64_t kBlock = 256;
+constexpr int64_t kRowsAtOnce = 256;
 constexpr int64_t kPart = 2048;  // floats
 
 // Rows of float32: a pointer to the first, and the stride to the next.
@@ -203,9 +203,9 @@ template <class Add>
 std::vector<double> InBlocks(int64_t rows, int64_t n, int64_t most, const Add& add) {
   std::vector<double> sum(static_cast<size_t>(n));
   std::vector<float> part(sum.size());
-  for (int64_t begin = 0; begin < rows; begin += kBlock) {
+  for (int64_t begin = 0; begin < rows; begin += kRowsAtOnce) {
     std::fill(part.begin(), part.end(), 0.f);
-    InParts(begin, std::min(begin + kBlock, rows), most,
+    InParts(begin, std::min(begin + kRowsAtOnce, rows), most,
             [&](int64_t at, int64_t count) { add(at, count, part.data()); });
     for (size_t i = 0; i < sum.size(); ++i) sum[i] += static_cast<double>(part[i]);
   }

@@ -26,14 +26,14 @@ constexpr int64_t kTilesMin = 32, kTilesMax = 256, kTilesOfSums = 512;
 constexpr int64_t kParts = 8;
 // The gap in floats between the rows of a matrix, and between the matrices of two taps, to keep a
 // column from falling into a few sets of the cache.
-constexpr int64_t kGap = 16;
+constexpr int64_t kTapGap = 16;
 // With fewer channels or smaller images the transforms cost more than the saved products.
 constexpr int64_t kChannelsMin = 32;
 constexpr int64_t kSideMin = 4;
 
 // The matrices of all taps, each (rows, columns).
 struct Taps {
-  Taps(int64_t rows, int64_t columns) : row(columns + kGap), tap(rows * row + 5 * kGap) {}
+  Taps(int64_t rows, int64_t columns) : row(columns + kTapGap), tap(rows * row + 5 * kTapGap) {}
   int64_t floats() const { return kTaps * tap; }
   int64_t row, tap;  // strides in floats
 };

@@ -24,7 +24,7 @@ cudnnDataType_t TypeOf(Operands operands) {
       return CUDNN_DATA_FLOAT;
   }
 }
-constexpr int64_t kAlignment = 16;  // bytes
+constexpr int64_t kCudnnAlignment = 16;  // bytes
 
 // The tensors of the graphs, by unique id.
 enum Tensor : int64_t { kX = 1, kFilter, kBias, kY, kConvolved, kBiased };
@@ -102,7 +102,7 @@ absl::StatusOr<Descriptor> ToolkitConvolution::Described(Tensor name, const Imag
       .Set(CUDNN_ATTR_TENSOR_DIMENSIONS, std::span<const int64_t>(dims))
       .Set(CUDNN_ATTR_TENSOR_STRIDES, std::span<const int64_t>(steps))
       .Set(CUDNN_ATTR_TENSOR_UNIQUE_ID, int64_t{name})
-      .Set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, kAlignment)
+      .Set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, kCudnnAlignment)
       .Set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, inside);
   RETURN_IF_ERROR(tensor.Finish());
   return tensor;

@@ -193,6 +193,50 @@ TEST_CASE("no two files define a type of one name in a named namespace") {
   CHECK(files.size() > 500);
 }
 
+// Returns what a line at the left edge of an unnamed namespace defines: the name of a type or a
+// constant, or the declaration of a function. Returns "" for other lines.
+std::string PrivateName(const std::string& line) {
+  if (line.empty() || std::isalpha(static_cast<unsigned char>(line[0])) == 0) return "";
+  static const std::regex constant(
+      R"((?:inline |static )*(?:constexpr|const) [^=({;]*\b(k[A-Z]\w*)(?:\[.*\])?(?:[ ={;].*)?)");
+  static const std::regex function(
+      R"(((?!TEST_CASE|template|using |return )[A-Za-z_][^ (]* [^;=]*\w\(.*) \{)");
+  std::smatch match;
+  if (std::regex_match(line, match, constant)) return match[1].str();
+  const std::string type = DefinedType(line);
+  if (!type.empty()) return type;
+  return std::regex_match(line, match, function) ? match[1].str() : "";
+}
+
+// The build compiles neighbouring files of a target as one, and every build cuts them elsewhere.
+TEST_CASE("no two files of a folder have a private type, constant or function of one name") {
+  CHECK(PrivateName("constexpr size_t kLinesMax = 500;") == "kLinesMax");
+  CHECK(PrivateName("const char* const kNames[] = {") == "kNames");
+  CHECK(PrivateName("struct Ends {") == "Ends");
+  CHECK(PrivateName("Job SmallJob() {") == "Job SmallJob()");
+  CHECK(PrivateName("  return Small() {").empty());
+  std::map<std::string, std::string> files;  // keyed by "folder: name"
+  for (const SourceFile& file : SourceFiles()) {
+    // Each file of bench/ and tests/fuzz/ is a program.
+    if (!file.path.ends_with(".cc") || Top(file.path) == "bench" ||
+        file.path.starts_with("tests/fuzz/")) {
+      continue;
+    }
+    bool unnamed = false;
+    for (const std::string& line : file.lines) {
+      if (line == "namespace {") unnamed = true;
+      if (line == "}  // namespace") unnamed = false;
+      const std::string name = unnamed ? PrivateName(line) : "";
+      if (name.empty()) continue;
+      const std::string folder = fs::path(file.path).parent_path();
+      const std::string& first = files.try_emplace(folder + ": " + name, file.path).first->second;
+      INFO(name << " stands in " << first << " and in " << file.path);
+      CHECK(first == file.path);
+    }
+  }
+  CHECK(files.size() > 1000);
+}
+
 // Returns a heading's anchor in a link: "where-keras-differs" for "## Where Keras differs".
 std::string AnchorOf(const std::string& heading) {
   std::string anchor;

@@ -5,7 +5,7 @@
 namespace paracord {
 namespace {
 
-Job SmallJob() {
+Job RecordedJob() {
   Job job;
   job.batch = 10;
   job.epochs = 2;
@@ -27,7 +27,7 @@ JobFacts Facts() {
 }
 
 TEST_CASE("a job that is begun is fixed as soon as it is written, and no sooner") {
-  const Job job = SmallJob();
+  const Job job = RecordedJob();
   JobRecord record(job);
   CHECK_FALSE(record.begun());
   REQUIRE(record.Begin("run", Facts(), 2).ok());
@@ -47,7 +47,7 @@ TEST_CASE("a job that is begun is fixed as soon as it is written, and no sooner"
 }
 
 TEST_CASE("the lanes of a job are the batches of its rounds, by default the cluster's workers") {
-  Job job = SmallJob();
+  Job job = RecordedJob();
   job.guarantees.staleness = 3;
   JobRecord record(job);
   CHECK(record.Begin("run", Facts(), 0).message().find("round_batches: is missing") == 0);
@@ -67,7 +67,7 @@ TEST_CASE("the lanes of a job are the batches of its rounds, by default the clus
 }
 
 TEST_CASE("a write of nothing fixes no job") {
-  const Job job = SmallJob();
+  const Job job = RecordedJob();
   JobRecord record(job);
   REQUIRE(record.BeginWrite(false).has_value());
   CHECK_FALSE(record.EndWrite(absl::OkStatus(), 0));
@@ -75,12 +75,12 @@ TEST_CASE("a write of nothing fixes no job") {
 }
 
 TEST_CASE("a restored job is fixed when it is written anew, as the job that is asked for now") {
-  const Job job = SmallJob();
+  const Job job = RecordedJob();
   JobRecord first(job);
   REQUIRE(first.Begin("run", Facts(), 2).ok());
   JobState saved = *first.BeginWrite(false);
   saved.counters.computed = 7;
-  Job longer = SmallJob();
+  Job longer = RecordedJob();
   longer.epochs = 5;
   JobRecord second(longer);
   second.Restore(saved);
@@ -95,7 +95,7 @@ TEST_CASE("a restored job is fixed when it is written anew, as the job that is a
 }
 
 TEST_CASE("a manifest stands for a job.state that is missing") {
-  const Job job = SmallJob();
+  const Job job = RecordedJob();
   JobRecord first(job);
   REQUIRE(first.Begin("run", Facts(), 2).ok());
   Manifest manifest;
@@ -114,7 +114,7 @@ TEST_CASE("a manifest stands for a job.state that is missing") {
 }
 
 TEST_CASE("a worker that has found something else cannot take part, and is told what") {
-  const Job job = SmallJob();
+  const Job job = RecordedJob();
   JobRecord record(job);
   REQUIRE(record.Begin("run", Facts(), 2).ok());
   CHECK_FALSE(record.Differs(Facts()).has_value());
@@ -138,7 +138,7 @@ TEST_CASE("a worker that has found something else cannot take part, and is told 
 }
 
 TEST_CASE("a program that predicts other outputs than the job's is refused, also after a resume") {
-  const Job job = SmallJob();
+  const Job job = RecordedJob();
   JobFacts facts = Facts();
   facts.add_outputs("click (1)");
   facts.add_outputs("buy (1)");
@@ -164,7 +164,7 @@ TEST_CASE("a program that predicts other outputs than the job's is refused, also
 }
 
 TEST_CASE("facts that no job can be begun by are refused with what is wrong") {
-  const Job job = SmallJob();
+  const Job job = RecordedJob();
   JobFacts facts = Facts();
   facts.add_metric_names("two\nlines");
   CHECK(JobRecord(job).Begin("run", facts, 2).message().find("no metric can be named") !=

@@ -16,14 +16,14 @@ namespace {
 
 using Floats = std::vector<float>;
 
-const nlohmann::json kNone = nlohmann::json::object();
+const nlohmann::json kNoConfig = nlohmann::json::object();
 
 // A model with every kind of gradient: of a kernel, a bias, an embedding, and moving averages.
 nlohmann::json EarlyModel() {
   return SequentialJson(
       {LayerJson("Conv2D", {{"filters", 3}, {"kernel_size", {3, 3}}, {"activation", "relu"}}),
-       LayerJson("Flatten", kNone), LayerJson("Dropout", {{"rate", 0.3}}),
-       LayerJson("BatchNormalization", kNone),
+       LayerJson("Flatten", kNoConfig), LayerJson("Dropout", {{"rate", 0.3}}),
+       LayerJson("BatchNormalization", kNoConfig),
        LayerJson("Dense", {{"units", 8}, {"activation", "tanh"}}),
        LayerJson("Dense", {{"units", 4}, {"activation", "softmax"}})});
 }

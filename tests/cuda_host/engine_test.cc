@@ -26,7 +26,7 @@ nlohmann::json SmallModel() {
                          LayerJson("Dense", {{"units", 4}, {"activation", "softmax"}})});
 }
 
-const char* const kSparse = "sparse_categorical_crossentropy";
+const char* const kLoss = "sparse_categorical_crossentropy";
 
 struct Outcome {
   bool trained = false;  // false: it failed before the first step
@@ -51,7 +51,7 @@ Outcome Train(cuda::HostOptions options, bool again) {
     return outcome;
   }
   const Batch schema = SchemaOf({7, 7, 2}, {});
-  const auto program = BuildKerasProgram(JobFor(SmallModel(), kSparse), schema, *std::move(ops));
+  const auto program = BuildKerasProgram(JobFor(SmallModel(), kLoss), schema, *std::move(ops));
   if (!program.ok()) {
     outcome.loss = program.status();
     return outcome;
@@ -187,7 +187,7 @@ TEST_CASE("batches of every size have their place in the plan") {
   for (const auto& [accumulate, precision] :
        {std::pair(1u, "float32"), std::pair(3u, "float32"), std::pair(1u, "bf16")}) {
     const Batch schema = SchemaOf({6, 6, 2}, {});
-    Job job = JobFor(LayersWithMemory(), kSparse, 8);
+    Job job = JobFor(LayersWithMemory(), kLoss, 8);
     job.accumulate = accumulate;
     job.precision = precision;
     const bool exact = job.precision == "float32";

@@ -249,8 +249,8 @@ TEST_CASE("an error of any call of steps in graphs is reported, and later steps 
 }
 
 // The Runtime with Replay, without an engine.
-struct Table {
-  explicit Table(cuda::HostOptions options = {}) {
+struct ReplayTable {
+  explicit ReplayTable(cuda::HostOptions options = {}) {
     options.called = [this](const char* name) {
       ++calls[name];
       names.emplace_back(name);
@@ -290,7 +290,7 @@ struct Table {
 };
 
 TEST_CASE("a step that goes another way is done as far as it came, and then as asked") {
-  Table table;
+  ReplayTable table;
   for (int step = 0; step < 3; ++step) {
     table.Maps(10);
     REQUIRE(table.runtime->Synchronize(table.stream).ok());
@@ -314,7 +314,7 @@ TEST_CASE("a step that goes another way is done as far as it came, and then as a
 }
 
 TEST_CASE("graphs go with memory that they may be about") {
-  Table table;
+  ReplayTable table;
   const auto step = [&] {
     const int before = table.Launches();
     table.Maps(10);
@@ -339,7 +339,7 @@ TEST_CASE("a convolution may go while its calls are only compared so far") {
   const auto steps = [&](int64_t fail_call, bool goes, std::vector<std::string>* names) {
     cuda::HostOptions options;
     options.fail_call = fail_call;
-    Table table(std::move(options));
+    ReplayTable table(std::move(options));
     table.Fill(1, 300);
     ConvShape shape{.batch = 1, .in_channels = 1, .out_channels = 1};
     shape.height = shape.width = {.in = 2, .out = 2};
@@ -371,14 +371,14 @@ TEST_CASE("a convolution may go while its calls are only compared so far") {
 }
 
 TEST_CASE("steps that copy much begin at once") {
-  Table table;
-  void* const host = table.runtime->AllocateHost(Table::kFloats * 4).value();
-  std::memset(host, 0, Table::kFloats * 4);
+  ReplayTable table;
+  void* const host = table.runtime->AllocateHost(ReplayTable::kFloats * 4).value();
+  std::memset(host, 0, ReplayTable::kFloats * 4);
   for (int step = 0; step < 5; ++step) {
-    REQUIRE(
-        table.runtime
-            ->Copy(cuda::CopyKind::kToDevice, host, table.device, Table::kFloats * 4, table.stream)
-            .ok());
+    REQUIRE(table.runtime
+                ->Copy(cuda::CopyKind::kToDevice, host, table.device, ReplayTable::kFloats * 4,
+                       table.stream)
+                .ok());
     table.Maps(10);
     REQUIRE(table.runtime->Synchronize(table.stream).ok());
   }
@@ -387,7 +387,7 @@ TEST_CASE("steps that copy much begin at once") {
 }
 
 TEST_CASE("more kinds of steps than there are graphs take turns") {
-  Table table;
+  ReplayTable table;
   for (int round = 0; round < 3; ++round) {
     for (int kind = 0; kind < 12; ++kind) {
       for (int step = 0; step < 3; ++step) {
@@ -402,7 +402,7 @@ TEST_CASE("more kinds of steps than there are graphs take turns") {
 
 TEST_CASE("where graphs go before they were worth it no more are made, and the log says so") {
   const LogText log;
-  Table table;
+  ReplayTable table;
   int made = 0;
   for (int round = 0; round < 60; ++round) {
     const int before = table.Launches();

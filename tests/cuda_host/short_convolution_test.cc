@@ -26,15 +26,15 @@ ConvShape Small() {
           .bias = true};
 }
 
-struct Outcome {
+struct Convolved {
   std::vector<Floats> results;
   std::set<std::string> called;
   std::string wrong;
 };
 
-Outcome Convolve(cuda::HostOptions options, Operands operands = Operands::kFloat16) {
+Convolved Convolve(cuda::HostOptions options, Operands operands = Operands::kFloat16) {
   const ConvShape s = Small();
-  Outcome outcome;
+  Convolved outcome;
   options.bfloat16 = false;
   options.called = [&](const char* name) { outcome.called.insert(name); };
   options.at_end = [&](int64_t, const std::string& wrong) { outcome.wrong = wrong; };
@@ -74,7 +74,7 @@ double LargestOff(const Floats& got, const Floats& wanted) {
 bool Rounded(double off) { return off > 2e-5; }
 
 TEST_CASE("without an engine for all directions in 16 bits a convolution takes all of them") {
-  const Outcome wanted = Convolve({}, Operands::kFloat32), whole = Convolve({});
+  const Convolved wanted = Convolve({}, Operands::kFloat32), whole = Convolve({});
   for (const size_t r : {0u, 1u, 3u})
     CHECK(Rounded(LargestOff(whole.results[r], wanted.results[r])));
   CHECK(whole.results[2] == wanted.results[2]);  // the gradient of the bias
@@ -83,7 +83,7 @@ TEST_CASE("without an engine for all directions in 16 bits a convolution takes a
     cuda::HostOptions options;
     options.directions.data = false;
     options.convolutions = !none;
-    const Outcome outcome = Convolve(std::move(options));
+    const Convolved outcome = Convolve(std::move(options));
     CHECK(log.lines() == 1);
     CHECK(outcome.called.count("cudnnConvolutionForward") == (none ? 0 : 1));
     for (size_t r = 0; r < 4; ++r)
@@ -231,12 +231,12 @@ TEST_CASE("what cuDNN refuses of bfloat16 tensors, or begins anywhere, is comput
 }
 
 TEST_CASE("what cuDNN refuses to compute in 16 bits after all is computed without it") {
-  const Outcome wanted = Convolve({}, Operands::kFloat32);
+  const Convolved wanted = Convolve({}, Operands::kFloat32);
   const auto refused = [&](bool cuda::Directions::*way, size_t result) {
     const LogText log;
     cuda::HostOptions options;
     options.computes.*way = false;
-    const Outcome outcome = Convolve(std::move(options));
+    const Convolved outcome = Convolve(std::move(options));
     CHECK(log.lines() == 1);
     for (const size_t r : {0u, 1u, 3u}) {
       CHECK(Rounded(LargestOff(outcome.results[r], wanted.results[r])) == (r != result));

@@ -11,8 +11,8 @@
 namespace paracord::cuda {
 namespace {
 
-struct Table {
-  explicit Table(bool page_locked = true) {
+struct StagingTable {
+  explicit StagingTable(bool page_locked = true) {
     HostOptions options;
     options.page_locks = page_locked;
     options.at_end = [this](int64_t calls, const std::string&) { all = calls; };
@@ -25,7 +25,7 @@ struct Table {
 TEST_CASE("steps that want the same find it at the same addresses, without new memory") {
   int64_t calls[2] = {};
   for (const int steps : {3, 30}) {
-    Table table;
+    StagingTable table;
     {
       Staging staging(*table.runtime);
       std::vector<std::vector<void*>> taken;
@@ -46,11 +46,11 @@ TEST_CASE("steps that want the same find it at the same addresses, without new m
 }
 
 TEST_CASE("there is an end to what is staged, and without page-locked memory nothing is") {
-  Table table;
+  StagingTable table;
   Staging staging(*table.runtime);
   CHECK(staging.Take(size_t{1} << 40) == nullptr);
   CHECK(staging.Take(100) != nullptr);
-  Table without(false);
+  StagingTable without(false);
   Staging none(*without.runtime);
   CHECK(none.Take(100) == nullptr);
   float number = 0;
@@ -59,7 +59,7 @@ TEST_CASE("there is an end to what is staged, and without page-locked memory not
 }
 
 TEST_CASE("what was page-locked is known as far as it reaches, and by whom") {
-  Table table;
+  StagingTable table;
   PageFloats memory(2000);
   const float* const at = memory.data();
   Staging one(*table.runtime);

@@ -144,7 +144,7 @@ Libraries Table() {
   return table;
 }
 
-ConvShape Small() {
+ConvShape SmallShape() {
   ConvShape shape{.batch = 1, .in_channels = 1, .out_channels = 1, .bias = true, .relu = true};
   shape.height = shape.width = {.in = 4, .out = 2, .size = 3};
   return shape;
@@ -156,9 +156,9 @@ absl::Status Run(Answers& all, Operands operands, bool deterministic = true) {
   const Libraries table = Table();
   absl::Status status;
   {
-    const auto made =
-        MakeToolkitConvolution(table, {}, {.deterministic = deterministic},
-                               {.shape = Small(), .operands = operands, .workspace_max = 1000});
+    const auto made = MakeToolkitConvolution(
+        table, {}, {.deterministic = deterministic},
+        {.shape = SmallShape(), .operands = operands, .workspace_max = 1000});
     status = made.status();
     if (status.ok()) status = (*made)->Forward(nullptr, nullptr, nullptr, nullptr, nullptr, {});
   }
@@ -228,7 +228,7 @@ TEST_CASE("where no engine adds the bias it is left to others") {
   all.quickest = [](auto, size_t operations) { return operations > 1 ? Engines{} : Engines{{1}}; };
   const Libraries table = Table();
   const auto made =
-      MakeToolkitConvolution(table, {}, {}, {.shape = Small(), .workspace_max = 1000}).value();
+      MakeToolkitConvolution(table, {}, {}, {.shape = SmallShape(), .workspace_max = 1000}).value();
   CHECK(made->can().forward);
   CHECK_FALSE(made->can().finishes);
   REQUIRE(made->Forward(nullptr, nullptr, nullptr, nullptr, nullptr, {}).ok());
@@ -244,7 +244,7 @@ TEST_CASE("a direction that cuDNN cannot do leaves the others") {
   };
   const Libraries table = Table();
   const auto made =
-      MakeToolkitConvolution(table, {}, {}, {.shape = Small(), .workspace_max = 1000}).value();
+      MakeToolkitConvolution(table, {}, {}, {.shape = SmallShape(), .workspace_max = 1000}).value();
   CHECK(made->can().forward);
   CHECK(made->can().finishes);
   CHECK_FALSE(made->can().data);

@@ -129,7 +129,7 @@ float* At(uintptr_t address) {
 }  // NOLINT: the pointer is never followed
 
 // Row-major (5, 3) = (5, 7) (7, 3), in the engine's form.
-GemmCall Small() {
+GemmCall SmallProduct() {
   return {.m = 3,
           .n = 5,
           .k = 7,
@@ -149,7 +149,7 @@ TEST_CASE("cuBLASLt takes the layouts, the bias and the ReLU of a product") {
       Asked all;
       asked = &all;
       ToolkitProducts products(*table, nullptr, nullptr, 1000);
-      GemmCall call = Small();
+      GemmCall call = SmallProduct();
       call.bias = biased ? At(1024 + 16) : nullptr;
       call.relu = relu;
       REQUIRE(products.Run(call, true, nullptr).value());
@@ -174,7 +174,7 @@ TEST_CASE("cuBLASLt takes transposed operands, batches, 16 bits, and factors on 
   Asked all;
   asked = &all;
   ToolkitProducts products(*table, nullptr, nullptr, 1000);
-  GemmCall call = Small();
+  GemmCall call = SmallProduct();
   call.transpose_a = call.transpose_b = true;
   call.lda = 7;
   call.ldb = 5;
@@ -205,7 +205,7 @@ TEST_CASE("an algorithm of cuBLASLt is chosen once for a shape, and the bias may
   Asked all;
   asked = &all;
   ToolkitProducts products(*table, nullptr, nullptr, 1000);
-  GemmCall call = Small();
+  GemmCall call = SmallProduct();
   for (const uintptr_t bias : {1024u, 2048u, 4096u}) {
     call.bias = At(bias);
     REQUIRE(products.Run(call, true, nullptr).value());
@@ -226,8 +226,8 @@ TEST_CASE("what cuBLASLt has no algorithm for is left to others, and its errors 
   const auto run = [&](Asked all) {
     asked = &all;
     ToolkitProducts products(*table, nullptr, nullptr, 1000);
-    (void)products.Run(Small(), true, nullptr);
-    absl::StatusOr<bool> again = products.Run(Small(), true, nullptr);
+    (void)products.Run(SmallProduct(), true, nullptr);
+    absl::StatusOr<bool> again = products.Run(SmallProduct(), true, nullptr);
     CHECK(all.choices == (again.ok() ? 1 : 2));
     return again;
   };

@@ -21,15 +21,13 @@ nlohmann::json FashionModel() {
        LayerJson("Dense", {{"units", 10}, {"activation", "softmax"}})});
 }
 
-const char* const kSparse = "sparse_categorical_crossentropy";
-
 // The engine trains alone for 20 steps. Later a choice may differ (which of two nearly equal values
 // is the maximum; with some orders of summation at step 38), and training, which is chaotic,
 // diverges. From step 20 on, each step begins with the CPU's values.
 TEST_CASE("200 steps of the Fashion-MNIST network have the losses of the CPU") {
   constexpr uint32_t kAlone = 20;
   const Batch schema = SchemaOf({28, 28, 1}, {});
-  const Job job = JobFor(FashionModel(), kSparse, 4);
+  const Job job = JobFor(FashionModel(), "sparse_categorical_crossentropy", 4);
   const LogText log;
   const auto cpu = BuildKerasProgram(job, schema, MakeCpuOps(1)).value();
   const auto cuda = BuildKerasProgram(job, schema, TestOps()).value();

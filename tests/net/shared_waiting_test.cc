@@ -1,4 +1,4 @@
-// Ends of a shared connection with more to send than their socket holds.
+// PipeEnds of a shared connection with more to send than their socket holds.
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -24,8 +24,8 @@ Parts SmallParts(size_t count) {
 }
 
 // A connection of this process with itself. Without `answers`, the other end never reads.
-struct Ends {
-  explicit Ends(bool answers) {
+struct PipeEnds {
+  explicit PipeEnds(bool answers) {
     REQUIRE(EnableSharedMemory());
     int ends[2];
     REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
@@ -38,7 +38,7 @@ struct Ends {
                                                 kRequestBytesMax, "test");
     serving = std::thread([this] { server->Run(); });
   }
-  ~Ends() {
+  ~PipeEnds() {
     caller->Abort();
     if (silent >= 0) close(silent);
     calling.join();
@@ -54,7 +54,7 @@ struct Ends {
 TEST_CASE("neither end of a shared connection waits for the other to read") {
   constexpr int kCalls = 12;
   std::atomic<int> answered = 0, lost = 0;
-  Ends ends(/*answers=*/true);
+  PipeEnds ends(/*answers=*/true);
   for (int i = 0; i < kCalls; ++i) {
     ends.caller->Call("/Echo", SmallParts(256), /*deadline_ms=*/60'000,
                       [&](const absl::StatusOr<absl::Cord>& reply) {
@@ -70,7 +70,7 @@ TEST_CASE("neither end of a shared connection waits for the other to read") {
 TEST_CASE("a caller does not wait for a peer that reads nothing, which is given up") {
   std::atomic<int> lost = 0;
   {
-    Ends ends(/*answers=*/false);
+    PipeEnds ends(/*answers=*/false);
     const auto done = [&](const absl::StatusOr<absl::Cord>& reply) { lost += reply.ok() ? 0 : 1; };
     ends.caller->Call("/Echo", SmallParts(2000), /*deadline_ms=*/60'000, done);
     CHECK(ends.caller->alive());  // the call returned before the peer was given up
