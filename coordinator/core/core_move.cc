@@ -349,7 +349,7 @@ bool CoordinatorCore::PrepareMove() {
   const bool next = all || !checkpoints_.Has(preparing);
   if (next && (newest.empty() || newest == preparing)) {
     if (!move_.wants_checkpoint()) rounds_.MayBegin(now_ms_);
-    move_.WantCheckpoint();
+    move_.WantCheckpoint(now_ms_);
   } else if (next) {
     move_.Prepare(newest, now_ms_);
   }

@@ -8,8 +8,8 @@ namespace paracord {
 namespace {
 
 constexpr uint32_t kMoveTriesMax = 3;
-constexpr uint32_t kPreparationsMax = 4;  // consecutive checkpoints
-constexpr int64_t kShortMs = 1000;        // a preparation this short is done in the stop, too
+constexpr uint32_t kPreparationsMax = 6;  // consecutive checkpoints
+constexpr int64_t kShortMs = 1000;  // a checkpoint this short to write and read is the last one
 
 const char* PhaseText(Move::Phase phase) {
   switch (phase) {
@@ -65,14 +65,19 @@ void Move::BeginClosed(Plan plan, std::optional<Layout> before, int64_t now_ms) 
 void Move::Prepare(const std::string& checkpoint, int64_t now_ms) {
   phase_ = Phase::kPreparing;
   preparing_ = checkpoint;
-  prepare_ms_ = now_ms;
+  prepare_ms_ = std::exchange(wanted_ms_, std::nullopt).value_or(now_ms);
   counted_ = wants_checkpoint_ = false;
+}
+
+void Move::WantCheckpoint(int64_t now_ms) {
+  wants_checkpoint_ = true;
+  if (!wanted_ms_.has_value()) wanted_ms_ = now_ms;
 }
 
 bool Move::Prepared(int64_t now_ms) {
   if (std::exchange(counted_, true)) return enough_;
   const int64_t took_ms = now_ms - prepare_ms_;
-  const bool shrinks = !took_ms_.has_value() || took_ms < *took_ms_ * 3 / 4;
+  const bool shrinks = !took_ms_.has_value() || took_ms < *took_ms_ * 9 / 10;
   took_ms_ = took_ms;
   // The first one is of a whole checkpoint, even if it was read in no time.
   enough_ =
@@ -109,6 +114,7 @@ bool Move::Again(const std::string& why, int64_t now_ms) {
   preparing_.clear();
   preparations_ = 0;
   took_ms_.reset();
+  wanted_ms_.reset();
   since_ms_ = now_ms;
   return true;
 }

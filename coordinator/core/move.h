@@ -68,11 +68,12 @@ class Move {
   void Prepare(const std::string& checkpoint, int64_t now_ms);
   // The checkpoint that is prepared; empty: none is yet.
   const std::string& preparing() const { return preparing_; }
-  // It is prepared everywhere. True if training may stop now: what a later checkpoint adds is read
-  // in no time, or takes no less time than before, or this was the last try.
+  // It is prepared everywhere. True if training may stop now: a checkpoint is written and read in
+  // no time, or takes no less time than the one before, or this was the last try. Training stands
+  // still while the closing checkpoint is written and read, which has what changes meanwhile.
   bool Prepared(int64_t now_ms);
   // A newer checkpoint is to be taken at once, to be prepared.
-  void WantCheckpoint() { wants_checkpoint_ = true; }
+  void WantCheckpoint(int64_t now_ms);
   void CheckpointTaken() { wants_checkpoint_ = false; }
   bool wants_checkpoint() const { return phase_ == Phase::kPreparing && wants_checkpoint_; }
 
@@ -111,7 +112,8 @@ class Move {
   std::optional<Layout> before_;
   std::string preparing_;
   uint32_t preparations_ = 0;
-  int64_t prepare_ms_ = 0;                 // when the newest preparation began
+  std::optional<int64_t> wanted_ms_;       // when the next checkpoint was asked for
+  int64_t prepare_ms_ = 0;                 // when the newest preparation began, with its checkpoint
   std::optional<int64_t> took_ms_;         // the one before it
   bool counted_ = false, enough_ = false;  // of the finished preparation
   bool wants_checkpoint_ = false;
