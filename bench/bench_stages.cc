@@ -132,8 +132,8 @@ void Measure(const Subject& subject, uint32_t slices, int rounds) {
   sliced.accumulate = slices;
   Trained one(Take(BuildKerasProgram(sliced, schema, MakeCpuOps(1))));
   sliced.guarantees.stages.count = kStages;
-  std::vector<std::unique_ptr<Ops>> devices;
-  while (devices.size() < kStages) devices.push_back(MakeCpuOps(1));
+  std::vector<StageDevice> devices;
+  while (devices.size() < kStages) devices.push_back({"cpu", MakeCpuOps(1)});
   Trained staged(Take(BuildStages(sliced, schema, std::move(devices))));
   std::printf("\n%s", staged.program->Summary().c_str());
   const std::vector<Timing> timings = TakeTurns({{"whole", [&] { whole.Step(subject.batch); }},

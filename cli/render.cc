@@ -242,11 +242,12 @@ absl::StatusOr<JobToRender> ReadJobFor(Files& files, RenderFlags& flags, const s
     return ReadUserJob(files, path, settings);
   };
   ASSIGN_OR_RETURN(Job job, read(flags.set));
-  if (flags.gpus > 0 && job.guarantees.stages.count > 1) {
+  const uint32_t stages = job.guarantees.stages.count;
+  if (stages > 1 && flags.gpus > 0 && flags.gpus != stages) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--gpus ", flags.gpus,
-                     ": the job's `stages` are computed by devices of the processor alone: leave "
-                     "one of the two out"));
+        absl::StrCat("--gpus ", flags.gpus, ": the job's `stages` cut the model into ", stages,
+                     ", each on a GPU of its own: give --gpus ", stages,
+                     ", or leave --gpus out for devices of the processor"));
   }
   const std::string& weights = job.initial_weights.file.value_or("");
   if (IsKerasFileName(weights)) {

@@ -23,7 +23,8 @@ void TrainFlags::AddTo(Flags& flags) {
   flags.String(
       "device", "DEVICE",
       "what workers compute on: auto, cpu, cuda:N, cuda:all or pjrt:PATH; in a job with "
-      "rounds cpu:N and cuda:N,M are several devices of a worker; a job with stages takes cpu:N",
+      "rounds cpu:N and cuda:N,M are several devices of a worker; a job with stages takes as many "
+      "devices of cpu:N, cuda:N,M or cuda:all",
       &device);
   flags.String("dir", "DIR", "where the job lives; default: paracord-<job name>", &dir);
   flags.String("log-level", "LEVEL", "of the daemons: debug, info, warn, error or off", &log_level);

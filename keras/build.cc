@@ -78,9 +78,8 @@ absl::Status KerasProgram::KeepToStage() {
 
 // Prepares for the slices of the usual batch, of which a stage holds several.
 absl::Status KerasProgram::PrepareUsual() {
-  for (size_t held = part_.stages - part_.stage; held-- > 0;) {
-    if (held > 0 && static_cast<int64_t>(held) >= accumulate_) continue;
-    RETURN_IF_ERROR(graph_->Prepare(SliceExamples(), held));
+  for (size_t place = places(); place-- > 0;) {
+    RETURN_IF_ERROR(graph_->Prepare(SliceExamples(), place));
   }
   return absl::OkStatus();
 }
@@ -205,8 +204,8 @@ absl::StatusOr<LanePrograms> BuildLanes(const Job& job, const Batch& schema,
   return made;
 }
 
-absl::StatusOr<std::unique_ptr<GradientProgram>> BuildStages(
-    const Job& job, const Batch& schema, std::vector<std::unique_ptr<Ops>> devices) {
+absl::StatusOr<std::unique_ptr<GradientProgram>> BuildStages(const Job& job, const Batch& schema,
+                                                             std::vector<StageDevice> devices) {
   const size_t stages = job.guarantees.stages.count;
   if (devices.size() != stages) {
     return absl::InvalidArgumentError(absl::StrCat("stages: the job's model has ", stages,
@@ -214,19 +213,21 @@ absl::StatusOr<std::unique_ptr<GradientProgram>> BuildStages(
                                                    " devices: each stage has one of its own"));
   }
   std::unique_ptr<Preprocessor> preprocessor;
-  std::vector<std::unique_ptr<KerasProgram>> programs;
+  std::vector<BuiltStage> all;
   for (size_t i = 0; i < stages; ++i) {
-    if (!devices[i]->host_memory()) {
-      return absl::UnimplementedError(
-          "stages: are computed by devices of the processor alone (--device cpu:N)");
+    std::string name = absl::StrCat("stage ", i + 1, " on ", devices[i].name);
+    devices[i].ops->Enter();  // each stage has a device of its own
+    const BatchPart part{.rank = i, .stage = i, .stages = stages};
+    absl::StatusOr<Built> built = Build(job, &schema, std::move(devices[i].ops), part);
+    if (absl::IsInvalidArgument(built.status())) return built.status();  // whatever the stage
+    if (!built.ok()) {
+      return absl::Status(built.status().code(),
+                          absl::StrCat("stages: ", name, ": ", built.status().message()));
     }
-    devices[i]->Enter();  // each stage has a device of its own
-    const BatchPart part{.stage = i, .stages = stages};
-    ASSIGN_OR_RETURN(Built built, Build(job, &schema, std::move(devices[i]), part));
-    if (i == 0) preprocessor = std::move(built.preprocessor);
-    programs.push_back(std::move(built.program));
+    if (i == 0) preprocessor = std::move(built->preprocessor);
+    all.push_back({std::move(name), std::move(built->program)});
   }
-  ASSIGN_OR_RETURN(std::unique_ptr<GradientProgram> program, MakeStageProgram(std::move(programs)));
+  ASSIGN_OR_RETURN(std::unique_ptr<GradientProgram> program, MakeStageProgram(std::move(all)));
   return Preprocessed(std::move(preprocessor), std::move(program));
 }
 

@@ -35,33 +35,41 @@ absl::StatusOr<std::unique_ptr<GradientProgram>> BuildOn(const std::string& devi
   return BuildKerasProgram(job, schema, *std::move(ops));
 }
 
+std::string StageDevicesAdvice(uint32_t stages) {
+  return absl::StrCat(": give --device cpu:", stages, ", or name ", stages, " GPUs as cuda:N,M");
+}
+
+absl::Status CheckStageCount(uint32_t stages, const std::string& device, size_t devices) {
+  if (devices == stages) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "stages: the model is cut into ", stages, ", each on a device of its own, and --device ",
+      device, " is ", devices, StageDevicesAdvice(stages)));
+}
+
 }  // namespace
 
 absl::Status CheckStageDevices(const Job& job, const std::string& device) {
   const uint32_t stages = job.guarantees.stages.count;
-  if (stages == 1) return absl::OkStatus();
-  const std::string advice = absl::StrCat(": give --device cpu:", stages);
-  if (device != "cpu" && device != "auto" && !device.starts_with("cpu:")) {
+  if (stages == 1 || device == kAllGpus) return absl::OkStatus();
+  if (device.starts_with("pjrt:")) {
     return absl::InvalidArgumentError(
-        absl::StrCat("stages: are computed by devices of the processor alone, and --device is ",
-                     device, advice));
+        absl::StrCat("stages: are computed by devices of the processor or GPUs, and --device is ",
+                     device, StageDevicesAdvice(stages)));
   }
   ASSIGN_OR_RETURN(const std::vector<std::string> devices, DevicesOf(device));
-  if (devices.size() == stages) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("stages: the model is cut into ", stages,
-                                                 ", each on a device of its own, and --device ",
-                                                 device, " is ", devices.size(), advice));
+  return CheckStageCount(stages, device, devices.size());
 }
 
 absl::StatusOr<DeviceProgram> BuildStagesOnDevices(const Job& job, const Batch& schema,
                                                    const DeviceUse& use, const MakeOpsFn& make) {
   RETURN_IF_ERROR(CheckStageDevices(job, use.device));
   ASSIGN_OR_RETURN(const std::vector<std::string> names, DevicesOf(use.device));
-  std::vector<std::unique_ptr<Ops>> devices;
+  RETURN_IF_ERROR(CheckStageCount(job.guarantees.stages.count, use.device, names.size()));
+  std::vector<StageDevice> devices;
   for (const std::string& name : names) {
     absl::StatusOr<std::unique_ptr<Ops>> ops = make(name, use.threads);
     if (!ops.ok()) return Unusable(name, ops.status());
-    devices.push_back(*std::move(ops));
+    devices.push_back({name, *std::move(ops)});
   }
   ASSIGN_OR_RETURN(std::unique_ptr<GradientProgram> program,
                    BuildStages(job, schema, std::move(devices)));

@@ -53,8 +53,9 @@ absl::StatusOr<LanesOnDevices> BuildLanesOnDevices(const Job& job, const Batch& 
                                                    const MakeOpsFn& make = MakeOps,
                                                    const MakeGroupFn& make_group = MakeGpuGroup);
 
-// Checks that the job's key `stages`, if present, fits --device: a device of the processor for each
-// stage. INVALID_ARGUMENT names both.
+// Checks that the job's key `stages`, if present, fits --device: a device of the processor or a GPU
+// for each stage. INVALID_ARGUMENT names both. How many GPUs "cuda:all" is, BuildStagesOnDevices
+// finds on the worker's machine.
 absl::Status CheckStageDevices(const Job& job, const std::string& device);
 
 // Builds a model cut into stages with BuildStages, on the devices of `use`, each with its own

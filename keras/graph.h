@@ -164,14 +164,16 @@ class Graph {
   void KeepToStage(Value begin, Value end);
   // Whether a layer of this stage has the variable.
   bool OwnsVariable(size_t variable) const;
+  // Whether a node of this stage, or an output in the last stage, is or reads the caller's input.
+  bool ReadsInput(size_t input) const;
   // Returns the values, of this stage and earlier stages, taken by later nodes, losses or outputs;
-  // after Forward of the call.
-  StageTensors SendValues(const GraphCall& call, bool training) const;
+  // after Forward of the call. The device's Finish completes the arrays.
+  StageTensors SendValues(const GraphCall& call, bool training);
   // Takes the values sent by the previous stage; before Forward of the call.
   void ReceiveValues(const GraphCall& call, const StageTensors& values);
   // Returns the gradients of earlier stages' values, with the parts of this stage and later stages
-  // added; after Backward of the call.
-  StageTensors SendGradients(const GraphCall& call) const;
+  // added; after Backward of the call. The device's Finish completes the arrays.
+  StageTensors SendGradients(const GraphCall& call);
   // Takes the gradients sent by the next stage; before each Backward.
   void ReceiveGradients(const GraphCall& call, const StageTensors& gradients);
   // True if the precision of a layer allows fewer bits but the device computes in float32 anyway.
@@ -310,6 +312,9 @@ class Graph {
   // Whether a storage is made, read or handed on in this stage.
   bool TouchesStorage(size_t storage) const;
   bool TouchesSlot(size_t slot) const;
+  // The floats of memory that hold a storage's elements for the call's examples.
+  int64_t FloatsSent(const GraphCall& call, size_t storage) const;
+  void Send(const GraphCall& call, size_t storage, const float* data, StageTensors& sent);
   Kernel* KernelOf(Value node) const { return held_[at_].kernels.current->nodes[node].get(); }
   void AddKernelRows(const KernelCache& cache, std::vector<MemoryRow>& rows) const;
   absl::Status MakeKernels(int64_t batch, Kernels& kernels);

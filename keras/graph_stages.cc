@@ -82,6 +82,16 @@ bool Graph::OwnsVariable(size_t variable) const {
   return stage_.owned.empty() || stage_.owned[variable];
 }
 
+bool Graph::ReadsInput(size_t input) const {
+  if (stage_.lives.empty()) return true;
+  const auto is_input = [&](Value value) { return value != kNone && InputOf(value) == input; };
+  for (Value n = stage_.begin; n < stage_end(); ++n) {
+    if (std::ranges::any_of(nodes_[n].inputs, is_input)) return true;
+  }
+  if (stage_end() < nodes_.size()) return false;
+  return std::ranges::any_of(outputs_, is_input) || std::ranges::any_of(output_masks_, is_input);
+}
+
 bool Graph::TouchesStorage(size_t storage) const {
   if (stage_.lives.empty()) return true;
   const auto& [first, last] = stage_.lives[storage];
@@ -95,17 +105,25 @@ bool Graph::TouchesSlot(size_t slot) const {
   return false;
 }
 
-StageTensors Graph::SendValues(const GraphCall& call, bool training) const {
+int64_t Graph::FloatsSent(const GraphCall& call, size_t storage) const {
+  const int64_t elements = call.batch * storages_[storage].size;
+  return storages_[storage].bfloat16 ? (elements + 1) / 2 : elements;
+}
+
+void Graph::Send(const GraphCall& call, size_t storage, const float* data, StageTensors& sent) {
+  const int64_t n = FloatsSent(call, storage);
+  sent.storages.push_back(storage);
+  ops_.Download(n, data, sent.arrays.emplace_back(static_cast<size_t>(n)).data());
+}
+
+StageTensors Graph::SendValues(const GraphCall& call, bool training) {
   StageTensors sent;
   for (size_t s = 0; s < storages_.size(); ++s) {
     if (storages_[s].input.has_value()) continue;
     const auto& [first, last] = stage_.lives[s];
     if (first >= stage_.end || last < stage_.end) continue;
     if (training && !nodes_[first].in_training) continue;
-    const auto n = static_cast<size_t>(call.batch * storages_[s].floats());
-    const float* const data = held_[at_].data[s].get();
-    sent.storages.push_back(s);
-    sent.arrays.emplace_back(data, data + n);
+    Send(call, s, held_[at_].data[s].get(), sent);
   }
   return sent;
 }
@@ -113,20 +131,16 @@ StageTensors Graph::SendValues(const GraphCall& call, bool training) const {
 void Graph::ReceiveValues(const GraphCall& call, const StageTensors& values) {
   for (size_t i = 0; i < values.storages.size(); ++i) {
     const size_t s = values.storages[i];
-    ops_.Upload(call.batch * storages_[s].floats(), values.arrays[i].data(),
-                held_[at_].data[s].get());
+    ops_.Upload(FloatsSent(call, s), values.arrays[i].data(), held_[at_].data[s].get());
   }
 }
 
-StageTensors Graph::SendGradients(const GraphCall& call) const {
+StageTensors Graph::SendGradients(const GraphCall& call) {
   StageTensors sent;
   for (size_t s = 0; s < storages_.size(); ++s) {
     if (!storages_[s].gradient_slot.has_value() || !storage_written_[s]) continue;
     if (stage_.lives[s].first >= stage_.begin) continue;
-    const auto n = static_cast<size_t>(call.batch * storages_[s].floats());
-    const float* const data = slots_[*storages_[s].gradient_slot].data.get();
-    sent.storages.push_back(s);
-    sent.arrays.emplace_back(data, data + n);
+    Send(call, s, slots_[*storages_[s].gradient_slot].data.get(), sent);
   }
   return sent;
 }
@@ -135,7 +149,7 @@ void Graph::ReceiveGradients(const GraphCall& call, const StageTensors& gradient
   stage_.received = gradients.storages;
   for (size_t i = 0; i < gradients.storages.size(); ++i) {
     const size_t s = gradients.storages[i];
-    ops_.Upload(call.batch * storages_[s].floats(), gradients.arrays[i].data(),
+    ops_.Upload(FloatsSent(call, s), gradients.arrays[i].data(),
                 slots_[*storages_[s].gradient_slot].data.get());
   }
 }

@@ -97,7 +97,9 @@ GraphCall KerasProgram::Slice(const Batch& batch, int64_t first, int64_t count, 
   inputs_.clear();
   for (size_t i = 0; i < data_->columns().size(); ++i) {
     const size_t values = batch.inputs[data_->columns()[i]].values.size();
-    inputs_.push_back(batch_inputs_[i] + first * static_cast<int64_t>(values / batch.examples));
+    const float* const all = batch_inputs_[i];
+    const auto before = first * static_cast<int64_t>(values / batch.examples);
+    inputs_.push_back(all == nullptr ? nullptr : all + before);
   }
   return {.batch = count,
           .inputs = inputs_,
@@ -192,7 +194,7 @@ absl::Status KerasProgram::ComputeSlice(const Batch& batch, uint64_t key, const 
   const int64_t examples = batch.examples;
   const int64_t first = examples * slice / slices.all;
   const int64_t count = examples * (slice + 1) / slices.all - first;
-  RETURN_IF_ERROR(graph_->Prepare(count));
+  RETURN_IF_ERROR(graph_->Prepare(count, PlaceOf(slice)));
   GraphCall call = Slice(batch, first, count, key);
   call.last = slice + 1 == slices.end;
   {
@@ -213,7 +215,7 @@ absl::Status KerasProgram::ComputeSlice(const Batch& batch, uint64_t key, const 
 // Slices are simply added: the gradient of a slice is a part of the gradient of the batch's mean.
 absl::Status KerasProgram::AddLosses(const Batch& batch, const GraphCall& call,
                                      std::span<const double> divisors, PendingSum& loss) {
-  for (size_t h = 0; h < heads_.size(); ++h) {
+  for (size_t h = 0; has_losses() && h < heads_.size(); ++h) {
     if (!heads_[h].has_loss) continue;
     const double each = 1 / divisors[h];
     RETURN_IF_ERROR(HeadLoss(h, batch, call, each, true,
@@ -247,10 +249,14 @@ absl::StatusOr<double> KerasProgram::ComputeGradients(const Batch& batch, uint64
   part.End();
   while (const std::optional<size_t> variable = ops_->AwaitDownload()) there_(*variable);
   RETURN_IF_ERROR(ops_->Finish());
+  TraceDevice();
+  return unless_nan + loss.Total();
+}
+
+void KerasProgram::TraceDevice() {
   for (const DeviceSpan& span : ops_->TakeSpans(TraceOn())) {
     TraceDone(span.name, span.begin_us, span.end_us, DeviceTrack(part_.rank, span.lane));
   }
-  return unless_nan + loss.Total();
 }
 
 absl::Status KerasProgram::AddZeros() {
@@ -347,7 +353,7 @@ absl::Status KerasProgram::EvaluateSlice(const Batch& batch, const GraphCall& ca
                                          std::vector<PendingSum>& losses,
                                          std::vector<MetricState>& added) {
   size_t at = 1;
-  for (size_t h = 0; h < heads_.size(); ++h) {
+  for (size_t h = 0; has_losses() && h < heads_.size(); ++h) {
     const ModelHead& head = heads_[h];
     if (head.has_loss) {
       const double each = 1 / divisors[h];

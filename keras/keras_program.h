@@ -142,6 +142,19 @@ class KerasProgram : public GradientProgram {
   // Limits the graph to the program's stage, if any.
   absl::Status KeepToStage();
   absl::Status PrepareUsual();
+  // Whether the program computes losses and metrics: without stages, or as the last of them.
+  bool has_losses() const { return part_.stage + 1 == part_.stages; }
+  // The place of a slice's values in the graph (Graph::Prepare): a stage holds as many slices at a
+  // time as there are stages from it on.
+  size_t PlaceOf(int64_t slice) const {
+    return static_cast<size_t>(slice) % (part_.stages - part_.stage);
+  }
+  // The places that slices of training use.
+  size_t places() const {
+    return std::min(part_.stages - part_.stage, static_cast<size_t>(accumulate_));
+  }
+  // Records the device's work since the last call in the trace, if there is one; after Finish.
+  void TraceDevice();
   // On a device with its own memory: computes and reserves the memory needed, before any
   // computation. RESOURCE_EXHAUSTED names the largest uses.
   absl::Status PlanMemory(const Batch& schema);

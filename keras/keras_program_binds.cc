@@ -35,8 +35,9 @@ absl::Status KerasProgram::BindParameters(ConstTensors values) {
   parameters_.clear();
   for (size_t i = 0; i < values.size() && i < all.size(); ++i) {
     if (values[i].size() != static_cast<size_t>(graph_->FloatsOf(i))) break;
-    ASSIGN_OR_RETURN(const float* const parameter, copies_.parameters.Expect(i, values[i]));
-    parameters_.push_back(parameter);
+    parameters_.push_back(nullptr);
+    if (!graph_->OwnsVariable(i)) continue;
+    ASSIGN_OR_RETURN(parameters_.back(), copies_.parameters.Expect(i, values[i]));
   }
   if (parameters_.size() == all.size() && values.size() == all.size()) return absl::OkStatus();
   return absl::InternalError(
@@ -50,7 +51,7 @@ absl::Status KerasProgram::BindGradients(MutableTensors gradients) {
     const size_t size = all[i].trainable() ? static_cast<size_t>(graph_->FloatsOf(i)) : 0;
     if (gradients[i].size() != size) break;
     gradients_.push_back(nullptr);
-    if (size == 0) continue;
+    if (size == 0 || !graph_->OwnsVariable(i)) continue;
     ASSIGN_OR_RETURN(gradients_.back(), copies_.gradients.Reserve(i, gradients[i]));
   }
   if (gradients_.size() == all.size() && gradients.size() == all.size()) {
@@ -69,15 +70,16 @@ absl::Status KerasProgram::BindGradients(MutableTensors gradients) {
 absl::Status KerasProgram::BindBatch(const Batch& batch, bool with_targets) {
   batch_inputs_.clear();
   for (size_t i = 0; i < data_->columns().size(); ++i) {
+    batch_inputs_.push_back(nullptr);
+    if (!graph_->ReadsInput(i)) continue;
     ASSIGN_OR_RETURN(const std::span<const float> given, data_->Values(batch, i));
-    ASSIGN_OR_RETURN(const float* const values, copies_.inputs.Expect(i, given));
+    ASSIGN_OR_RETURN(batch_inputs_.back(), copies_.inputs.Expect(i, given));
     copies_.inputs.Send(i);
-    batch_inputs_.push_back(values);
   }
   batch_targets_.clear();
   for (size_t h = 0; h < heads_.size() && with_targets; ++h) {
     batch_targets_.push_back(nullptr);
-    if (!heads_[h].has_loss) continue;
+    if (!heads_[h].has_loss || !has_losses()) continue;
     ASSIGN_OR_RETURN(batch_targets_.back(),
                      copies_.targets.Expect(h, batch.targets[heads_[h].target].values));
     copies_.targets.Send(h);

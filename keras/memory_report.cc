@@ -76,6 +76,7 @@ absl::Status KerasProgram::Rehearse(const Batch& schema) {
   if (data_->tables().any()) UseRows(data_->tables().Widest(batch));
   const absl::Cleanup whole = [this] { UseRows(nullptr); };
   if (job_.train.inputs_alone) return Predict(batch, values).status();
+  RETURN_IF_ERROR(PrepareUsual());
   RETURN_IF_ERROR(ComputeGradients(batch, 0, values, gradients).status());
   RETURN_IF_ERROR(PrepareAnother());
   if (gradient_sum_) gradient_sum_->Learn();
@@ -93,7 +94,10 @@ absl::Status KerasProgram::PrepareAnother() {
     if (row.kind == MemoryRow::Kind::kLayers) layers += row.bytes;
   }
   if (SliceExamples() < 2 || layers > all / kAnotherShare) return absl::OkStatus();
-  return graph_->Prepare(SliceExamples() - 1);
+  for (size_t place = places(); place-- > 0;) {
+    RETURN_IF_ERROR(graph_->Prepare(SliceExamples() - 1, place));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status KerasProgram::PlanMemory(const Batch& schema) {

@@ -1,5 +1,6 @@
 #include "keras/stage_part.h"
 
+#include <optional>
 #include <utility>
 
 #include "common/flush_denormals.h"
@@ -8,22 +9,24 @@
 #include "keras/stage_schedule.h"
 
 namespace paracord {
-namespace {
 
-// Waits at the end of a stage's run, however it ends, until nothing is in flight.
-class StageDevice {
- public:
-  explicit StageDevice(Ops& ops) : ops_(ops) { ops_.Enter(); }
-  ~StageDevice() { ops_.Finish().IgnoreError(); }
-  StageDevice(const StageDevice&) = delete;
-  StageDevice& operator=(const StageDevice&) = delete;
+// Nothing is in flight afterwards, however the run ends. Waiting alone finds a lost device, whose
+// calls may have failed with a vaguer error before.
+absl::Status StagePart::OnDevice(const std::function<absl::Status()>& run) {
+  const FlushDenormals flush;
+  Ops& ops = *program_->ops_;
+  ops.Enter();
+  const absl::Status done = run();
+  const absl::Status finished = ops.Finish();
+  return done.ok() || absl::IsDataLoss(finished) ? finished : done;
+}
 
- private:
-  const FlushDenormals flush_;
-  Ops& ops_;
-};
-
-}  // namespace
+// Waits for the device, and reports each gradient whose download is complete.
+absl::Status StagePart::Wait() {
+  Ops& ops = *program_->ops_;
+  while (const std::optional<size_t> variable = ops.AwaitDownload()) links_.Report(*variable);
+  return ops.Finish();
+}
 
 absl::Status StagePart::Bind(const StageRun& run, bool with_targets) {
   losses_.clear();
@@ -39,8 +42,7 @@ absl::StatusOr<GraphCall> StagePart::Prepare(const StageRun& run, const Slices& 
   const int64_t examples = run.batch.examples;
   const int64_t first = examples * slice / slices.all;
   const int64_t count = examples * (slice + 1) / slices.all - first;
-  const size_t place = several ? static_cast<size_t>(slice) % (stages_ - stage_) : 0;
-  RETURN_IF_ERROR(graph().Prepare(count, place));
+  RETURN_IF_ERROR(graph().Prepare(count, several ? program_->PlaceOf(slice) : 0));
   GraphCall call = program_->Slice(run.batch, first, count, run.key);
   call.last = slice + 1 == slices.end;
   return call;
@@ -57,7 +59,10 @@ absl::StatusOr<GraphCall> StagePart::Forward(const StageRun& run, const Slices& 
     const TraceSpan span("forward");
     graph().Forward(call, training);
   }
-  if (!last()) RETURN_IF_ERROR(links_.SendValues(stage_, graph().SendValues(call, training)));
+  if (last()) return call;
+  StageTensors values = graph().SendValues(call, training);
+  RETURN_IF_ERROR(Wait());
+  RETURN_IF_ERROR(links_.SendValues(stage_, std::move(values)));
   return call;
 }
 
@@ -108,16 +113,23 @@ absl::Status StagePart::Backward(const StageRun& run, const Slices& slices, int6
   graph().ActivityPenalties(call, loss.activities);
   graph().BackwardNodes(call, program_->gradients_, add, loss.written);
   graph().EndUnread(call, program_->gradients_, add, loss.unread);
-  return stage_ == 0 ? absl::OkStatus() : links_.SendGradients(stage_, graph().SendGradients(call));
+  if (stage_ == 0) return absl::OkStatus();
+  StageTensors gradients = graph().SendGradients(call);
+  RETURN_IF_ERROR(Wait());
+  return links_.SendGradients(stage_, std::move(gradients));
 }
 
 absl::Status StagePart::Train(const StageRun& run) {
-  const StageDevice device(*program_->ops_);
-  program_->training_metrics_.clear();
-  const ProgramInputs& data = *program_->data_;
-  if (data.tables().any() && !data.has_rows()) RETURN_IF_ERROR(graph().ReserveAllRows());
-  RETURN_IF_ERROR(Bind(run, /*with_targets=*/true));
-  return TrainSlices(run);
+  return OnDevice([&]() -> absl::Status {
+    program_->training_metrics_.clear();
+    const ProgramInputs& data = *program_->data_;
+    if (data.tables().any() && !data.has_rows()) RETURN_IF_ERROR(graph().ReserveAllRows());
+    RETURN_IF_ERROR(Bind(run, /*with_targets=*/true));
+    RETURN_IF_ERROR(TrainSlices(run));
+    RETURN_IF_ERROR(Wait());
+    program_->TraceDevice();
+    return absl::OkStatus();
+  });
 }
 
 absl::Status StagePart::TrainSlices(const StageRun& run) {
@@ -132,13 +144,14 @@ absl::Status StagePart::TrainSlices(const StageRun& run) {
       RETURN_IF_ERROR(Backward(run, slices, slice));
     }
   }
-  return program_->ops_->Finish();
+  return absl::OkStatus();
 }
 
 absl::Status StagePart::Evaluate(const StageRun& run) {
-  const StageDevice device(*program_->ops_);
-  RETURN_IF_ERROR(Bind(run, /*with_targets=*/true));
-  return EvaluateSlices(run);
+  return OnDevice([&]() -> absl::Status {
+    RETURN_IF_ERROR(Bind(run, /*with_targets=*/true));
+    return EvaluateSlices(run);
+  });
 }
 
 absl::Status StagePart::EvaluateSlices(const StageRun& run) {
@@ -157,17 +170,17 @@ absl::Status StagePart::EvaluateSlices(const StageRun& run) {
     RETURN_IF_ERROR(DivideOne(run, call));
     RETURN_IF_ERROR(program_->EvaluateSlice(run.batch, call, divisors_, head_losses_, measured_));
   }
-  return program_->ops_->Finish();
+  return absl::OkStatus();
 }
 
 absl::Status StagePart::Predict(const StageRun& run) {
-  const StageDevice device(*program_->ops_);
-  RETURN_IF_ERROR(Bind(run, /*with_targets=*/false));
-  RETURN_IF_ERROR(Forward(run, Slices(), 0, /*training=*/false, /*several=*/false).status());
-  RETURN_IF_ERROR(program_->ops_->Finish());
-  if (!last()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(outputs_, program_->OutputsOf(run.batch));
-  return absl::OkStatus();
+  return OnDevice([&]() -> absl::Status {
+    RETURN_IF_ERROR(Bind(run, /*with_targets=*/false));
+    RETURN_IF_ERROR(Forward(run, Slices(), 0, /*training=*/false, /*several=*/false).status());
+    if (!last()) return absl::OkStatus();
+    ASSIGN_OR_RETURN(outputs_, program_->OutputsOf(run.batch));
+    return absl::OkStatus();
+  });
 }
 
 // In the order of a single device: losses of outputs, penalties of activities in model order,

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -56,6 +57,8 @@ class StagePart {
 
   bool last() const { return stage_ + 1 == stages_; }
   Graph& graph() { return *program_->graph_; }
+  absl::Status OnDevice(const std::function<absl::Status()>& run);
+  absl::Status Wait();
   absl::Status Bind(const StageRun& run, bool with_targets);
   absl::StatusOr<GraphCall> Prepare(const StageRun& run, const Slices& slices, int64_t slice,
                                     bool several);

@@ -14,9 +14,11 @@ namespace {
 
 class StageProgram : public GradientProgram {
  public:
-  explicit StageProgram(std::vector<std::unique_ptr<KerasProgram>> stages) : links_(stages.size()) {
+  explicit StageProgram(std::vector<BuiltStage> stages) : links_(stages.size()) {
     for (size_t i = 0; i < stages.size(); ++i) {
-      parts_.push_back(std::make_unique<StagePart>(std::move(stages[i]), i, stages.size(), links_));
+      names_.push_back(std::move(stages[i].name));
+      parts_.push_back(
+          std::make_unique<StagePart>(std::move(stages[i].program), i, stages.size(), links_));
       threads_.push_back(std::make_unique<WorkThread>());
     }
   }
@@ -34,10 +36,11 @@ class StageProgram : public GradientProgram {
   std::string Summary() const override { return first().Summary(); }
   std::string Doubt(const Batch& batch) const override { return first().Doubt(batch); }
   int64_t MultiplyAdds() const override { return first().MultiplyAdds(); }
+  bool host_memory() const override { return first().host_memory(); }
   std::string Memory() const override {
     std::string text = absl::StrCat(parts_.size(), " stages");
     for (size_t i = 0; i < parts_.size(); ++i) {
-      absl::StrAppend(&text, "; stage ", i + 1, ": ", parts_[i]->program().Memory());
+      absl::StrAppend(&text, "; ", names_[i], ": ", parts_[i]->program().Memory());
     }
     return text;
   }
@@ -91,13 +94,19 @@ class StageProgram : public GradientProgram {
   absl::Status RunStages(const std::function<absl::Status(StagePart&)>& run) {
     links_.Reset();
     for (size_t i = 0; i < parts_.size(); ++i) {
-      threads_[i]->Start([&run, this, i] { links_.End(run(*parts_[i])); });
+      threads_[i]->Start([&run, this, i] { links_.End(Named(i, run(*parts_[i]))); });
     }
     while (const std::optional<size_t> variable = links_.NextReported()) there_(*variable);
     for (const auto& thread : threads_) thread->Wait();
     return links_.status();
   }
 
+  absl::Status Named(size_t stage, const absl::Status& status) const {
+    if (status.ok()) return status;
+    return absl::Status(status.code(), absl::StrCat(names_[stage], ": ", status.message()));
+  }
+
+  std::vector<std::string> names_;  // of the stages
   StageLinks links_;
   std::vector<std::unique_ptr<StagePart>> parts_;
   std::function<void(size_t)> there_;
@@ -106,8 +115,7 @@ class StageProgram : public GradientProgram {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<GradientProgram>> MakeStageProgram(
-    std::vector<std::unique_ptr<KerasProgram>> stages) {
+absl::StatusOr<std::unique_ptr<GradientProgram>> MakeStageProgram(std::vector<BuiltStage> stages) {
   auto program = std::make_unique<StageProgram>(std::move(stages));
   RETURN_IF_ERROR(program->CheckThreads());
   return program;

@@ -146,7 +146,8 @@ void ComputerFlags::AddTo(Flags& flags) {
                "auto, cpu, cuda:N, or pjrt:PATH[:N], a plug-in (and its device) for programs of "
                "StableHLO; in a job with rounds several devices may each compute lanes: cpu:N, "
                "cuda:N,M, pjrt:PATH:N,M, pjrt:PATH:all, or cuda:all, which has each GPU compute a "
-               "part of every batch otherwise; a job with stages takes cpu:N, a device for each",
+               "part of every batch otherwise; a job with stages takes as many devices of "
+               "cpu:N, cuda:N,M or cuda:all",
                &device);
   flags.Integer("threads", "N", "threads that compute", 1, 1024, &threads);
   flags.Switch("allow-programs",

@@ -152,8 +152,9 @@ TEST_CASE("render refuses another cluster manager and wrong flags, naming them")
   CHECK(absl::StrContains(spot.err, "leave out --spot or --ps 0"));
   CHECK_FALSE(absl::StrContains(spot.err, "--queue"));
   CHECK(absl::StrContains(
-      example.Render({"--gpus", "2", "--set", "stages=2", "--set", "accumulate=4"}).err,
-      "--gpus 2: the job's `stages` are computed by devices of the processor alone"));
+      example.Render({"--gpus", "3", "--set", "stages=2", "--set", "accumulate=4"}).err,
+      "--gpus 3: the job's `stages` cut the model into 2, each on a GPU of its own: give --gpus 2, "
+      "or leave --gpus out for devices of the processor"));
   CHECK(absl::StrContains(example.Render({"--ps", "0", "--ps-cpu", "2"}).err,
                           "--ps-cpu: there are no ps (--ps 0)"));
   CHECK(absl::StrContains(example.Render({"--workers", "3", "--set", "strategy=one_device"}).err,

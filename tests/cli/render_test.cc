@@ -262,6 +262,9 @@ TEST_CASE("without ps the workers are a StatefulSet of nodes, of which the first
   const Rendered staged =
       example.Render({"--ps", "0", "--set", "stages=2", "--set", "accumulate=4"});
   CHECK(absl::StrContains(staged.out, "- --device=cpu:2\n"));
+  const Rendered on_gpus =
+      example.Render({"--ps", "0", "--gpus", "2", "--set", "stages=2", "--set", "accumulate=4"});
+  CHECK(absl::StrContains(on_gpus.out, "- --device=cuda:all\n"));
   const Rendered async = example.Render({"--ps", "0", "--set", "consistency=async"});
   REQUIRE(async.code == 0);
   CHECK(BlockOf(async.out, "job.json")["consistency"] == "async");

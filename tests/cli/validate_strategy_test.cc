@@ -121,6 +121,11 @@ TEST_CASE("validate prints into which stages a model is cut, or why it cannot be
   CHECK(absl::StrContains(example.err,
                           "stages: the model is cut into 2, each on a device of its "
                           "own, and --device cpu:3 is 3: give --device cpu:2"));
+  for (const char* device : {"cuda:0,1", "cuda:all"}) {  // whether they are here does not matter
+    CAPTURE(device);
+    CHECK(example.Run({"--set", "accumulate=4", "--set", "stages=2", "--device", device}) == 0);
+    CHECK(absl::StrContains(example.out, cut));
+  }
   CHECK(run("4", R"(["dens"])") == 2);
   CHECK(absl::StrContains(example.err,
                           "stages: the model computes no layer \"dens\"; did you mean `dense`?"));

@@ -21,9 +21,11 @@ namespace {
 
 using nlohmann::json;
 
-std::vector<std::unique_ptr<Ops>> OpsOfStages(size_t count) {
-  std::vector<std::unique_ptr<Ops>> devices;
-  while (devices.size() < count) devices.push_back(TestOps());
+std::vector<StageDevice> DevicesOfStages(size_t count) {
+  std::vector<StageDevice> devices;
+  while (devices.size() < count) {
+    devices.push_back({absl::StrCat("device ", devices.size()), TestOps()});
+  }
   return devices;
 }
 
@@ -99,7 +101,7 @@ void CheckSameStep(Trained& one, Trained& stages, const Batch& batch, uint64_t k
 bool CheckStagesBits(const Job& job, const Batch& schema, const std::vector<Batch>& batches,
                      uint32_t count) {
   INFO("stages " << count << ", accumulate " << job.accumulate);
-  auto in_stages = BuildStages(InStages(job, count), schema, OpsOfStages(count));
+  auto in_stages = BuildStages(InStages(job, count), schema, DevicesOfStages(count));
   if (!in_stages.ok()) {
     CHECK(absl::StartsWith(in_stages.status().message(), "stages: is "));
     return false;
@@ -273,7 +275,7 @@ TEST_CASE("a recommender whose tables have the rows of a batch has the same bits
     for (const uint32_t count : {2u, 3u, 4u}) {
       INFO("stages " << count << ", accumulate " << accumulate);
       const auto stages =
-          BuildStages(InStages(job, count), WithoutValues(batch), OpsOfStages(count)).value();
+          BuildStages(InStages(job, count), WithoutValues(batch), DevicesOfStages(count)).value();
       const auto own = stages->RowsOf(batch).value();
       CHECK(own->ids == rows->ids);
       BatchRows got(*stages, *own, all);
@@ -312,7 +314,7 @@ TEST_CASE("stages report each gradient on the caller's thread, once it is comple
   Job job = JobFor(NormalizedMlp(), "sparse_categorical_crossentropy", 8);
   job.accumulate = 4;
   const Batch schema = SchemaOf({6}, {});
-  Trained stages(BuildStages(InStages(job, 3), schema, OpsOfStages(3)).value());
+  Trained stages(BuildStages(InStages(job, 3), schema, DevicesOfStages(3)).value());
   std::map<size_t, std::vector<float>> there;
   const auto caller = std::this_thread::get_id();
   stages.program->OnGradient([&](size_t v) {
@@ -334,7 +336,7 @@ TEST_CASE("after an error of its stages a program computes the next batch as if 
   job.accumulate = 4;
   const Batch schema = SchemaOf({6}, {});
   Trained one(BuildKerasProgram(job, schema, TestOps()).value());
-  Trained stages(BuildStages(InStages(job, 3), schema, OpsOfStages(3)).value());
+  Trained stages(BuildStages(InStages(job, 3), schema, DevicesOfStages(3)).value());
   const Batch batch = RandomBatch(schema, 8, 4, 1);
   auto gradients = stages.variables.gradient_spans();
   const std::vector<std::span<float>> fewer(gradients.begin(), gradients.end() - 1);
@@ -349,13 +351,13 @@ TEST_CASE("after an error of its stages a program computes the next batch as if 
 
 TEST_CASE("a model in stages is refused other numbers of devices than it has stages") {
   Job job = JobFor(NormalizedMlp(), "sparse_categorical_crossentropy", 8);
-  const auto built = BuildStages(InStages(job, 3), SchemaOf({6}, {}), OpsOfStages(2));
+  const auto built = BuildStages(InStages(job, 3), SchemaOf({6}, {}), DevicesOfStages(2));
   CHECK(built.status() == absl::InvalidArgumentError(
                               "stages: the job's model has 3, and there are 2 devices: each stage "
                               "has one of its own"));
   job.guarantees.stages = {.count = 2, .begins = {"nrm"}};
   for (const absl::Status& status :
-       {BuildStages(job, SchemaOf({6}, {}), OpsOfStages(2)).status(),
+       {BuildStages(job, SchemaOf({6}, {}), DevicesOfStages(2)).status(),
         BuildKerasProgram(job, SchemaOf({6}, {}), TestOps()).status()}) {
     CHECK(absl::StrContains(status.message(),
                             "stages: the model computes no layer \"nrm\"; did you mean `norm`?"));
@@ -366,21 +368,24 @@ TEST_CASE("a model in stages is refused other numbers of devices than it has sta
   CHECK(absl::StrContains((*plain)->Summary(), "stage 1: a, 1 layer, 336 bytes of parameters, "));
 }
 
-TEST_CASE("a device that is not as many of the processor as there are stages is refused by name") {
+TEST_CASE("another number of devices than of stages, and what is neither, is refused by name") {
   const Job job = InStages(JobFor(NormalizedMlp(), "sparse_categorical_crossentropy", 8), 2);
   CHECK(CheckStageDevices(job, "cpu:2") == absl::OkStatus());
-  CHECK(CheckStageDevices(InStages(job, 1), "cuda:0,1") == absl::OkStatus());
-  for (const auto& [device, count] : {std::pair("cpu:3", 3), {"cpu", 1}, {"auto", 1}}) {
+  CHECK(CheckStageDevices(job, "cuda:0,1") == absl::OkStatus());
+  CHECK(CheckStageDevices(job, "cuda:all") == absl::OkStatus());  // has here none, elsewhere two
+  CHECK(CheckStageDevices(InStages(job, 1), "cuda:0,1,2") == absl::OkStatus());
+  const char* const advice = ": give --device cpu:2, or name 2 GPUs as cuda:N,M";
+  for (const auto& [device, count] :
+       {std::pair("cpu:3", 3), {"cpu", 1}, {"auto", 1}, {"cuda:1", 1}, {"cuda:0,1,2", 3}}) {
     CHECK(
         CheckStageDevices(job, device).message() ==
         absl::StrCat("stages: the model is cut into 2, each on a device of its own, and --device ",
-                     device, " is ", count, ": give --device cpu:2"));
+                     device, " is ", count, advice));
   }
-  for (const char* device : {"cuda:0,1", "cuda:all", "pjrt:/lib/plugin.so:all"}) {
-    CHECK(CheckStageDevices(job, device).message() ==
-          absl::StrCat("stages: are computed by devices of the processor alone, and --device is ",
-                       device, ": give --device cpu:2"));
-  }
+  CHECK(CheckStageDevices(job, "pjrt:/lib/plugin.so:all").message() ==
+        absl::StrCat("stages: are computed by devices of the processor or GPUs, and --device is "
+                     "pjrt:/lib/plugin.so:all",
+                     advice));
   std::vector<std::string> asked;
   const auto make = [&](const std::string& device, int threads) {
     asked.push_back(absl::StrCat(device, " ", threads));
@@ -390,6 +395,10 @@ TEST_CASE("a device that is not as many of the processor as there are stages is 
   REQUIRE(built.ok());
   CHECK(built->device == "cpu:2");
   CHECK(asked == std::vector<std::string>{"cpu 3", "cpu 3"});
+  const auto gpus = BuildStagesOnDevices(job, SchemaOf({6}, {}), {"cuda:2,0", false, 1, 0}, make);
+  REQUIRE(gpus.ok());
+  CHECK(absl::StrContains(gpus->program->Memory(), "; stage 1 on cuda:2: memory for batches of "));
+  CHECK(absl::StrContains(gpus->program->Memory(), "; stage 2 on cuda:0: memory for batches of "));
 }
 
 TEST_CASE("numbers that are not finite give the bits of one device in stages") {
