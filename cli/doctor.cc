@@ -89,7 +89,7 @@ void CheckSecurity(Files& files, const SecurityOptions& security, GrpcOptions& o
   for (const std::string& open : OpenSecrets(security)) {
     found.push_back({Finding::Level::kDoubtful, "secrets", open, "let its owner alone read it"});
   }
-  const absl::Status loaded = SetUpSecurity(security, /*task=*/"", options);
+  const absl::Status loaded = SetUpSecurity(security, /*task=*/"", /*listens=*/false, options);
   if (loaded.ok()) {
     if (options.credentials == nullptr) return;
     const std::string problem = options.credentials->Current()->own_problem;

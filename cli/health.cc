@@ -72,7 +72,7 @@ int RunHealth(Args args, std::ostream& out, std::ostream& err) {
   }
   if (const auto said = RunLocal(address, ready, timeout_ms, out, err)) return *said;
   GrpcOptions options;
-  absl::Status safe = SetUpSecurity(security, /*task=*/"", options);
+  absl::Status safe = SetUpSecurity(security, /*task=*/"", /*listens=*/false, options);
   if (safe.ok()) safe = CheckPlainText(security, address, "the daemon at");
   if (!safe.ok()) return Fail("health", safe.message(), ExitCode::kConfiguration, err);
   const absl::StatusOr<HealthReply> reply = Ask(options, address, timeout_ms);

@@ -164,7 +164,7 @@ int RunScale(Args args, std::ostream& out, std::ostream& err) {
   address = *leader;
   GrpcOptions options;
   absl::Status safe = CheckAddress(address, dir.empty() ? "--address" : dir);
-  if (safe.ok()) safe = SetUpSecurity(security, /*task=*/"", options);
+  if (safe.ok()) safe = SetUpSecurity(security, /*task=*/"", /*listens=*/false, options);
   if (safe.ok()) safe = CheckPlainText(security, address, "the coordinator at");
   if (!safe.ok()) return wrong(safe.message());
   GrpcNetwork network(options);

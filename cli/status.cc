@@ -405,7 +405,7 @@ int RunStatus(Args args, std::ostream& out, std::ostream& err) {
   const auto cluster = ParseTfConfig(config == nullptr ? "" : config);
   if (cluster.ok() && cluster->has_value()) security.nodes = NodeRightsIn(**cluster);
   GrpcOptions options;
-  absl::Status safe = SetUpSecurity(security, /*task=*/"", options);
+  absl::Status safe = SetUpSecurity(security, /*task=*/"", /*listens=*/false, options);
   if (safe.ok() && !address.empty()) {
     safe = CheckPlainText(security, address, "the coordinator at");
   }

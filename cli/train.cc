@@ -101,7 +101,7 @@ absl::StatusOr<GrpcOptions> GrpcOf(const TrainFlags& flags) {
   GrpcOptions options;
   SecurityOptions security = SecurityOf(flags.certs, "operator", flags.insecure);
   security.nodes.coordinator = *flags.ps == 0;
-  RETURN_IF_ERROR(SetUpSecurity(security, /*task=*/"", options));
+  RETURN_IF_ERROR(SetUpSecurity(security, /*task=*/"", /*listens=*/false, options));
   return options;
 }
 

@@ -114,11 +114,12 @@ std::string ListenAddressOf(const DaemonFlags& shared, const Cluster& cluster) {
 }
 
 // Loads the credentials of the task, and checks that it may dial the coordinator, if it has one.
+// An evaluator, which no certificate names, may have that of any role.
 absl::Status Secure(const DaemonFlags& shared, const Cluster& cluster,
                     const std::string& coordinator, GrpcOptions& grpc) {
   const Task& task = *cluster.task;
-  const std::string address = ListenAddressOf(shared, cluster);
-  RETURN_IF_ERROR(AwaitSecurity(shared, address.empty() ? "" : task.ToString(), address, grpc));
+  const std::string own = task.role == Role::kWorker ? task.ToString() : "";
+  RETURN_IF_ERROR(AwaitSecurity(shared, own, ListenAddressOf(shared, cluster), grpc));
   if (coordinator.empty()) return absl::OkStatus();
   RETURN_IF_ERROR(CheckAddress(coordinator, "--coordinator"));
   return CheckPlainText(shared.security, coordinator, "the coordinator at");

@@ -23,7 +23,8 @@ constexpr int64_t kKeysPatienceS = 600;
 
 absl::Status AwaitSecurity(const DaemonFlags& flags, const std::string& task,
                            const std::string& address, GrpcOptions& grpc) {
-  absl::Status status = SetUpSecurity(flags.security, task, grpc);
+  const bool listens = !address.empty();
+  absl::Status status = SetUpSecurity(flags.security, task, listens, grpc);
   if (!absl::IsUnavailable(status)) return status;
   SetUpLogging(flags.log_level, flags.log_format);
   const Logger log("credentials");
@@ -40,7 +41,7 @@ absl::Status AwaitSecurity(const DaemonFlags& flags, const std::string& task,
   const int64_t end_ms = SteadyMs() + kKeysPatienceS * 1000;
   std::function<void()> look = [&] {
     constexpr int64_t kAgainMs = 1000;
-    status = SetUpSecurity(flags.security, task, grpc);
+    status = SetUpSecurity(flags.security, task, listens, grpc);
     const sigset_t signals = LeaveSignals();
     const timespec at_once{};
     const int signal = sigtimedwait(&signals, nullptr, &at_once);

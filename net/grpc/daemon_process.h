@@ -82,7 +82,8 @@ bool ServesHttps(const std::string& address, const SecurityOptions& security);
 absl::Status CheckHttp(const std::string& address, const SecurityOptions& security);
 // Like SetUpSecurity, but waits for a better certificate or key where the present files have
 // expired or do not fit, and logs the wait. Meanwhile supervisors on this host get liveness answers
-// at `address`. UNAVAILABLE after ten minutes.
+// at `address`, where the daemon will listen; "" for one that does not. UNAVAILABLE after ten
+// minutes.
 absl::Status AwaitSecurity(const DaemonFlags& flags, const std::string& task,
                            const std::string& address, GrpcOptions& grpc);
 // The exit code if the certificates cannot be used: a restart may help where time does.

@@ -58,9 +58,9 @@ std::vector<std::string> OpenSecrets(const SecurityOptions& options) {
   return lines;
 }
 
-absl::Status SetUpSecurity(const SecurityOptions& options, const std::string& task,
+absl::Status SetUpSecurity(const SecurityOptions& options, const std::string& task, bool listens,
                            GrpcOptions& grpc) {
-  RETURN_IF_ERROR(CheckSecurityOptions(options, /*listens=*/!task.empty()));
+  RETURN_IF_ERROR(CheckSecurityOptions(options, listens));
   grpc.insecure = options.insecure;
   if (!options.tls()) return absl::OkStatus();
   static AllFiles files;

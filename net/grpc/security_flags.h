@@ -22,9 +22,9 @@ std::vector<std::string> SecurityArguments(const SecurityOptions& options);
 std::vector<std::string> OpenSecrets(const SecurityOptions& options);
 
 // Checks the flags and loads their credentials into `grpc`. `task`, such as "ps:0", must be in the
-// own certificate; "" for a client that nobody dials, where any certificate will do.
-// INVALID_ARGUMENT, or the error of a file, names the wrong flag.
-absl::Status SetUpSecurity(const SecurityOptions& options, const std::string& task,
+// own certificate; "" for a client whose certificate may be of any role. A process that `listens`
+// needs a certificate. INVALID_ARGUMENT, or the error of a file, names the wrong flag.
+absl::Status SetUpSecurity(const SecurityOptions& options, const std::string& task, bool listens,
                            GrpcOptions& grpc);
 
 // The further roles of workers' certificates, according to this process's cluster.

@@ -74,6 +74,14 @@ class SecureCluster {
     }
     return refused;
   }
+  // Asks the coordinator to let `task` take part, with the certificate NAME.crt.
+  absl::Status JoinAs(const std::string& name, const std::string& task) {
+    const auto network = NetworkOf(name);
+    const auto link = network->Dial(cluster.address("coordinator"));
+    JoinRequest request;
+    request.set_task(task);
+    return Ask<JoinReply>(*link, method::kJoin, request).status();
+  }
   // Runs `paracord` with `words` as arguments. Returns the exit code; `said` gets the output.
   int Tool(std::vector<std::string> words, std::string* said = nullptr) {
     const std::string log = cluster.root() + "/tool.log";
@@ -149,12 +157,16 @@ TEST_CASE("strangers to a cluster with certificates learn and change nothing") {
   // Health needs no certificate from the daemon's own user on a unix socket.
   CHECK(secure.Tool({"health", secure.cluster.address("ps:0")}) == 0);
 
-  secure.Start("worker:1", "worker-0");  // uses the certificate of another worker
-  CHECK(WaitUntil(20000, [&] {
-    return secure.cluster.Logged(
-        "worker:1", "the certificate is of worker:0, which may not speak for worker:1");
-  }));
-  secure.cluster.at("worker:1").Kill();
+  for (const std::string other : {"worker-0", "ps-1"}) {
+    secure.Start("worker:1", other);
+    CHECK(secure.cluster.at("worker:1").Wait(10000) == 2);
+  }
+  CHECK(secure.cluster.Logged("worker:1", "is of spiffe://lab/worker/0, and this is worker:1"));
+  CHECK(secure.cluster.Logged("worker:1", "is of spiffe://lab/ps/1, and this is worker:1"));
+  const std::string refused(secure.JoinAs("worker-0", "worker:1").message());
+  INFO(refused);
+  CHECK(refused.find("the certificate is of worker:0, which may not speak for worker:1") !=
+        std::string::npos);
 
   secure.cluster.at("ps:1").Kill();
   secure.Start("ps:1", "worker-1");
@@ -171,6 +183,19 @@ TEST_CASE("strangers to a cluster with certificates learn and change nothing") {
   for (const std::string i : {"0", "1"}) secure.Start("worker:" + i, "worker-" + i);
   CHECK(secure.cluster.Finish() == 0);
   CheckCounted(secure.cluster.dir(), kSteps);
+}
+
+TEST_CASE("a certificate file without a certificate ends any daemon with 2, and is named") {
+  SecureCluster secure(10);
+  const std::string file = secure.Keys("empty")[1];
+  WriteText(file, "");
+  WriteText(secure.Keys("empty")[3], "");
+  for (const std::string task : {"coordinator", "ps:0", "worker:0"}) {
+    CAPTURE(task);
+    secure.Start(task, "empty");
+    CHECK(secure.cluster.at(task).Wait(10000) == 2);
+    CHECK(secure.cluster.Logged(task, "--tls-cert " + file + " has no certificate in PEM"));
+  }
 }
 
 TEST_CASE("a cluster that goes by a token trains, and does not show it") {
