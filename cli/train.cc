@@ -456,7 +456,11 @@ int TrainAndReport(TrainFlags flags) {
 
 int RunTrain(Args args) {
   TrainFlags own;
-  Flags flags("paracord train", "Trains a job on a cluster of processes on this machine.");
+  Flags flags("paracord train",
+              "Trains a job on a cluster of processes on this machine. Before it starts one, it\n"
+              "refuses what is wrong with the job and the first 1,000 records of its data, in the\n"
+              "words of `paracord validate`. Of files beyond 256 MiB it looks at CSV and TFRecord\n"
+              "alone.");
   own.AddTo(flags);
   flags.String(
       "trace", "FILE",

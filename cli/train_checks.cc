@@ -9,6 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "cli/batch_needs.h"
+#include "cli/checkpoint_choice.h"
+#include "cli/data_look.h"
 #include "cli/job_dir.h"
 #include "cli/terminal.h"
 #include "cli/user_job.h"
@@ -252,6 +254,11 @@ absl::Status CheckBeforeStart(Files& files, const TrainFlags& flags, const Job& 
   const bool here = !flags.ssh.has_value() && !IsDone(files, flags, job);
   if (here) RETURN_IF_ERROR(CheckDataFiles(files, job));
   RETURN_IF_ERROR(CheckModel(job));
+  const bool resumes = !flags.fresh && NewestCheckpoint(files, flags.dir).has_value();
+  // A job that goes on has these data: their fingerprint is in its checkpoint.
+  std::vector<std::string> doubts;
+  if (here && !resumes) RETURN_IF_ERROR(CheckFirstRecords(files, job, doubts));
+  say("warning", doubts);
   say("warning", JobWarnings(job));
   const Holders holders{.count = static_cast<uint32_t>(*flags.ps > 0 ? *flags.ps : flags.workers),
                         .nodes = *flags.ps == 0,

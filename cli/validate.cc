@@ -11,6 +11,7 @@
 #include "cli/batch_needs.h"
 #include "cli/commands.h"
 #include "cli/cost_lines.h"
+#include "cli/data_look.h"
 #include "cli/own_programs.h"
 #include "cli/plan.h"
 #include "cli/scale_doubts.h"
@@ -113,17 +114,8 @@ void PrintData(const char* key, const DataSpec& spec, const DataSource& source, 
 // vocabulary has none of their values.
 void CheckFirstBatches(const DataSource& source, GradientProgram& program, const std::string& where,
                        Report& report) {
-  constexpr uint64_t kRecordsMax = 1000;
-  const size_t at_once = CheckedAtOnce(source.schema());
-  const uint64_t end = std::min(source.records(), kRecordsMax / 16 * at_once);
   LookupCounts counts;
-  Batch batch;
-  for (uint64_t record = 0; record < end;) {
-    std::vector<uint64_t> some;
-    while (some.size() < at_once && record < end) some.push_back(record++);
-    if (!source.Read(some, batch).ok()) return;  // said before
-    if (!report.Take(where, program.LookAt(batch, counts))) return;
-  }
+  if (!report.Take(where, LookAtFirst(source, program, counts))) return;
   for (const auto& [layer, count] : counts) {
     if (count.values == 0 || count.unknown < count.values) continue;
     report.Warn(where, {absl::StrCat(layer, ": its vocabulary knows none of the ", count.values,

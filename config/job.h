@@ -52,6 +52,9 @@ struct DataSpec {
   uint64_t held_bytes_max = uint64_t{1} << 30;      // an array; a larger one is read where it lies
   // A packed file of records, unpacked; a larger one is unpacked anew as it is read.
   uint64_t unpacked_bytes_max = UINT64_MAX;
+  // Readers that walk over all records or files when they open stop after so many: a process that
+  // looks at the first records needs no more. The source's fingerprint is then of that part alone.
+  uint64_t walked_max = UINT64_MAX;
 };
 
 // A name in Keras' snake_case ("adam", "sparse_categorical_crossentropy") with Keras' own options.

@@ -99,7 +99,7 @@ class ImageSource : public RowSource {
                              "/cat/1.jpg, or name images and classes in a file (key list)")
               : absl::StrCat(options_.list, ": names no images"));
     }
-    for (const Entry& entry : entries_) {
+    for (const Entry& entry : std::span(entries_).first(std::min(records(), spec.walked_max))) {
       ASSIGN_OR_RETURN(const std::unique_ptr<ReadFile> file, files_.Open(entry.path));
       const std::string name = entry.path.substr(entry.path.rfind('/') + 1);
       fingerprint_ = Mix64(Mix64(Mix64(fingerprint_, name), file->size()), entry.label);

@@ -78,6 +78,7 @@ std::optional<RecordPlacesOfAll> DecodePlaces(std::string_view bytes, uint64_t e
 
 void RecordIndex::Recall(Files& files, const DataSpec& spec, std::span<const std::string> paths) {
   entries_max_ = spec.index_entries_max;
+  walked_max_ = spec.walked_max;
   kept_ =
       KeptBytes::Of(files, spec.keep, "records",
                     absl::StrCat(spec.format, " ", TextOf(spec.options), " ", entries_max_), paths);
@@ -120,7 +121,7 @@ absl::Status RecordIndex::Walk(const ReadFile& file, const std::string& path,
                                const RecordCutter& cutter, RecordPlaces& places) {
   walked_ = true;
   FileCursor cursor(file, places.begin, file.size(), kIndexScanBytes);
-  while (true) {
+  while (records_ + places.rows < walked_max_) {
     const uint64_t offset = cursor.position();
     const absl::StatusOr<bool> more = cutter.Skip(cursor);
     if (!more.ok()) return At(absl::StrCat(path, " row ", places.rows), more.status());

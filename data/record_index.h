@@ -56,7 +56,7 @@ class RecordIndex {
   explicit RecordIndex(uint64_t entries_max = DataSpec().index_entries_max)
       : entries_max_(entries_max) {}
 
-  // Called before the first Add(): takes the bound of the spec, and loads the index kept for these
+  // Called before the first Add(): takes the bounds of the spec, and loads the index kept for these
   // files, if unchanged.
   void Recall(Files& files, const DataSpec& spec, std::span<const std::string> paths);
   // Called after the last Add(): saves an index not loaded. DATA_LOSS if the files have changed
@@ -96,6 +96,7 @@ class RecordIndex {
   void Remember(size_t at, const Found& found) const;
 
   uint64_t entries_max_;
+  uint64_t walked_max_ = UINT64_MAX;  // records
   std::optional<KeptBytes> kept_;
   RecordPlacesOfAll recalled_;
   bool walked_ = false;
