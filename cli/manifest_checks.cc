@@ -27,13 +27,19 @@ bool IsPlain(const std::string& value) {
   return value.find_first_not_of(kAllowed) == std::string::npos;
 }
 
+// Whether a URL begins with s3:// and a bucket.
+bool NamesBucket(std::string_view url) {
+  constexpr std::string_view kScheme = "s3://";
+  return url.starts_with(kScheme) && url.size() > kScheme.size() && url[kScheme.size()] != '/';
+}
+
 // Checks the flags that name objects of the cluster.
 absl::Status CheckNames(const ManifestOptions& options) {
   const bool in_store = absl::StrContains(options.storage, "://");
-  if (in_store && (!absl::StartsWith(options.storage, "s3://") || options.storage.size() == 5 ||
-                   !IsPlain(options.storage))) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--storage: ", options.storage, " is no s3://BUCKET/PREFIX"));
+  if (in_store && (!NamesBucket(options.storage) || !IsPlain(options.storage))) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--storage: ", options.storage,
+        " is no URL of s3 with a bucket: write s3://BUCKET/PREFIX, or the name of a claim"));
   }
   for (const auto& [flag, value] :
        {std::pair("--storage", in_store ? "" : options.storage), std::pair("--data", options.data),
@@ -98,10 +104,10 @@ absl::Status CheckExport(const ManifestOptions& options) {
         absl::StrCat("--export: ", to, ": the file is of the format safetensors: call it ",
                      std::filesystem::path(to).replace_extension(".safetensors").string()));
   }
-  if (to.empty() || absl::StartsWith(to, "s3://")) return absl::OkStatus();
+  if (to.empty() || NamesBucket(to)) return absl::OkStatus();
   if (absl::StrContains(to, "://")) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--export: ", to, " is no object store that is known: s3://BUCKET/FILE is"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--export: ", to, " is no URL of s3 with a bucket: write s3://BUCKET/model.safetensors"));
   }
   if (absl::StrContains(options.storage, "://")) {
     return absl::InvalidArgumentError(

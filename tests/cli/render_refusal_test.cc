@@ -22,6 +22,8 @@ TEST_CASE("flags of render that are no names, times or tolerations are refused b
                                                 {"--cpu", "1 2"},
                                                 {"--storage", "s3:/x"},
                                                 {"--storage", "s3://"},
+                                                {"--storage", "s3:///y"},
+                                                {"--export", "s3:///m.safetensors"},
                                                 {"--storage", "gs://bucket/x"},
                                                 {"--data", "Foo_"},
                                                 {"--data", "-foo"},
