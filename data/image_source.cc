@@ -91,14 +91,7 @@ class ImageSource : public RowSource {
     } else {
       RETURN_IF_ERROR(ReadList());
     }
-    if (records() == 0) {
-      return absl::InvalidArgumentError(
-          options_.list.empty()
-              ? absl::StrCat(options_.folder, ": has no folders with images: put those of each ",
-                             "class into a folder of its own, as ", options_.folder,
-                             "/cat/1.jpg, or name images and classes in a file (key list)")
-              : absl::StrCat(options_.list, ": names no images"));
-    }
+    if (records() == 0) return absl::InvalidArgumentError(WhyNone());
     for (const Entry& entry : std::span(entries_).first(std::min(records(), spec.walked_max))) {
       ASSIGN_OR_RETURN(const std::unique_ptr<ReadFile> file, files_.Open(entry.path));
       const std::string name = entry.path.substr(entry.path.rfind('/') + 1);
@@ -129,16 +122,7 @@ class ImageSource : public RowSource {
   std::string Describe() const override { return absl::StrCat(classes_.size(), " classes"); }
   std::vector<std::string> Warnings() const override {
     if (left_out_.empty()) return {};
-    std::string kinds;
-    uint64_t all = 0;
-    for (const auto& [ending, count] : left_out_) {
-      absl::StrAppend(&kinds, kinds.empty() ? "" : ", ", count, " of ", ending);
-      all += count;
-    }
-    return {absl::StrCat(
-        all, all == 1 ? " file in the class folders is" : " files in the class folders are",
-        " left out (", kinds, "): .jpg, .jpeg and .png are read; save other ",
-        "images as one of these")};
+    return {LeftOut()};
   }
 
  protected:
@@ -166,6 +150,29 @@ class ImageSource : public RowSource {
     uint32_t label;
   };
 
+  // Says how many files that are no images by their names lie where images are looked for.
+  std::string LeftOut() const {
+    std::string kinds;
+    uint64_t all = 0;
+    for (const auto& [ending, count] : left_out_) {
+      absl::StrAppend(&kinds, kinds.empty() ? "" : ", ", count, " of ", ending);
+      all += count;
+    }
+    return absl::StrCat(all, all == 1 ? " file" : " files",
+                        options_.inputs_alone ? "" : " in the class folders",
+                        all == 1 ? " is" : " are", " left out (", kinds,
+                        "): .jpg, .jpeg and .png are read; save other images as one of these");
+  }
+
+  // Says why there are no records, and what to do.
+  std::string WhyNone() const {
+    if (!options_.list.empty()) return absl::StrCat(options_.list, ": names no images");
+    if (!left_out_.empty()) return absl::StrCat(options_.folder, ": ", LeftOut());
+    return absl::StrCat(options_.folder, ": has no folders with images: put those of each class ",
+                        "into a folder of its own, as ", options_.folder,
+                        "/cat/1.jpg, or name images and classes in a file (key list)");
+  }
+
   // Lists the folders: each is a class, even without images, unless `classes` names the classes.
   absl::Status ListFolders() {
     classes_ = options_.classes;
@@ -178,7 +185,10 @@ class ImageSource : public RowSource {
       const absl::StatusOr<std::vector<std::string>> names = files_.List(folder);
       const bool listed = options_.classes.empty() || options_.inputs_alone;
       const bool beside = IsNoDirectory(names.status()) && listed;
-      if (beside && options_.inputs_alone && IsImageName(name)) entries_.push_back({folder, 0});
+      if (beside && options_.inputs_alone && name[0] != '.') {
+        if (IsImageName(name)) entries_.push_back({folder, 0});
+        if (!IsImageName(name)) ++left_out_[EndingOf(name)];
+      }
       if (beside || name[0] == '.') continue;
       RETURN_IF_ERROR(names.status());
       for (const std::string& image : *names) {

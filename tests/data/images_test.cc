@@ -245,6 +245,9 @@ TEST_CASE("no damage to an image is more than an error") {
 TEST_CASE("wrong options of images are refused by key, all at once") {
   MemoryFiles files;
   files.contents["/d/a/x.png"] = File("rgb.png");
+  for (const char* path : {"/other/a/x.gif", "/other/a/y.GIF", "/other/b/x.bmp"}) {
+    files.contents[path] = "no image";
+  }
   files.contents["/list"] = "x.png\n";
   files.contents["/list2"] = "/d/a/x.png,cat\n";
   const RefusedOptions table = {
@@ -254,6 +257,9 @@ TEST_CASE("wrong options of images are refused by key, all at once") {
       {{{"folder", "/d/a"}, {"size", {4, 4}}},
        {"/d/a: has no folders with images: put those of each class "
         "into a folder of its own, as /d/a/cat/1.jpg"}},
+      {{{"folder", "/other"}, {"size", {4, 4}}},
+       {"/other: 3 files in the class folders are left out (1 of .bmp, 2 of .gif): .jpg, .jpeg "
+        "and .png are read; save other images as one of these"}},
       {{{"list", "/list"}, {"size", {4, 4}}}, {"/list row 0: is not a path, a tab and a class"}},
       {{{"folder", "/d"}, {"size", {4, 4}}, {"classes", {"a", "b", "a"}}},
        {"data (images).classes: holds \"a\" twice"}},

@@ -45,6 +45,16 @@ TEST_CASE("a csv may lack columns that labels alone need, and a pattern takes no
   CHECK(std::string(refused.status().message()).find("\"c\"") != std::string::npos);
 }
 
+TEST_CASE("files of other formats in a folder of pictures to predict are named by their endings") {
+  MemoryFiles files;
+  files.contents = {{"/d/x.gif", ""}, {"/d/y.bmp", ""}, {"/d/.z.gif", ""}};
+  const OpenedSource refused = OpenInputs(files, "images", {{"folder", "/d"}, {"size", {4, 4}}});
+  REQUIRE_FALSE(refused.ok());
+  CHECK(refused.status().message() ==
+        "/d: 2 files are left out (1 of .bmp, 1 of .gif): .jpg, .jpeg and .png are read; save "
+        "other images as one of these");
+}
+
 TEST_CASE("fields of a csv are copied as the file has them") {
   MemoryFiles files;
   files.contents["/d.csv"] = "id,a\n\"7, 8\",1\n09,2\n";
