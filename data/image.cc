@@ -53,8 +53,9 @@ std::vector<Tap> Taps(uint32_t from, uint32_t to) {
 
 absl::Status CheckPixels(uint64_t height, uint64_t width, uint64_t pixels_max) {
   if (height > 0 && width > 0 && width <= pixels_max / height) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("the image is ", height, " x ", width, ", not 1 to ", pixels_max, " pixels"));
+  return absl::InvalidArgumentError(absl::StrCat("the image is ", height, " x ", width,
+                                                 ", not 1 to ", pixels_max,
+                                                 " pixels: scale a larger one down on disk"));
 }
 
 absl::StatusOr<Image> DecodeImage(std::string_view bytes, uint32_t channels, uint64_t pixels_max) {

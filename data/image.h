@@ -12,7 +12,7 @@
 
 namespace paracord {
 
-constexpr uint64_t kPixelsMax = uint64_t{1} << 26;
+constexpr uint64_t kPixelsMax = uint64_t{1} << 26;  // in docs/data-formats.md
 constexpr uint64_t kImageSideMax = 1 << 14;  // limit in a job
 
 struct Image {

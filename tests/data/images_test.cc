@@ -1,3 +1,5 @@
+#include <zlib.h>
+
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstdlib>
@@ -201,6 +203,10 @@ TEST_CASE("damaged images are refused by file") {
   const std::string jpeg = File("rgb.jpg"), png = File("rgb.png");
   std::string huge = png;  // 2^31 - 1 pixels a side; the header's CRC is wrong as well
   huge.replace(16, 8, std::string("\x7f\xff\xff\xff\x7f\xff\xff\xff"));
+  std::string large = png;  // a header, with its checksum, that says 8193 x 8192 pixels
+  large.replace(16, 8, std::string("\0\0\x20\1\0\0\x20\0", 8));
+  const uLong crc = crc32(0, reinterpret_cast<const Bytef*>(large.data()) + 12, 17);
+  for (size_t i = 0; i < 4; ++i) large[29 + i] = static_cast<char>(crc >> (24 - 8 * i) & 0xff);
   std::string big_jpeg = jpeg;
   const size_t frame = big_jpeg.find("\xff\xc0");
   REQUIRE(frame != std::string::npos);
@@ -213,7 +219,8 @@ TEST_CASE("damaged images are refused by file") {
       {jpeg.substr(0, 3), "/d/a/x.png: the JPEG is damaged"},
       {jpeg.substr(0, jpeg.size() / 2), "/d/a/x.png: the JPEG is damaged"},
       {jpeg.substr(0, jpeg.size() - 12), "/d/a/x.png: the JPEG is damaged"},
-      {big_jpeg, "/d/a/x.png: the image is 65500 x 65500, not 1 to"},
+      {big_jpeg, "/d/a/x.png: the image is 65500 x 65500, not 1 to 67108864 pixels: scale"},
+      {large, "/d/a/x.png: the image is 8192 x 8193, not 1 to 67108864 pixels: scale"},
       {png.substr(0, 8), "/d/a/x.png: the PNG is damaged"},
       {png.substr(0, png.size() / 2), "/d/a/x.png: the PNG is damaged"},
       {bad_crc, "/d/a/x.png: the PNG is damaged"},
