@@ -1,7 +1,7 @@
 // `paracord validate`: prints the plan of a job, or all of its problems.
-#include <algorithm>
 #include <cstdlib>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -65,8 +65,11 @@ class Report {
       absl::StrAppend(&text_, where, ": ", line, "\n");
       ++problems_;
     }
+    wrong_.insert(where);
     return false;
   }
+  // Whether a problem of `where` was taken: what follows from it is not worth another line.
+  bool IsWrong(const std::string& where) const { return wrong_.contains(where); }
   void Warn(const std::string& where, const std::vector<std::string>& lines) {
     for (const std::string& line : lines) {
       absl::StrAppend(&text_, where, ": warning: ", line, "\n");
@@ -82,6 +85,7 @@ class Report {
 
  private:
   std::string text_;
+  std::set<std::string> wrong_;  // where
   int problems_ = 0;
 };
 
@@ -114,6 +118,7 @@ void PrintData(const char* key, const DataSpec& spec, const DataSource& source, 
 // vocabulary has none of their values.
 void CheckFirstBatches(const DataSource& source, GradientProgram& program, const std::string& where,
                        Report& report) {
+  if (report.IsWrong(where)) return;
   LookupCounts counts;
   if (!report.Take(where, LookAtFirst(source, program, counts))) return;
   for (const auto& [layer, count] : counts) {
@@ -229,16 +234,35 @@ absl::StatusOr<Optimizer> ReadOptimizers(const Job& job, const std::string& wher
   return optimizer;
 }
 
+// Opens the initial weights, if the job has any, and checks the values with which training begins.
+absl::StatusOr<std::unique_ptr<InitialWeights>> OpenFirstValues(
+    Files& files, const Job& job, std::span<const VariableSpec> variables, const std::string& where,
+    Report& report, std::ostream& out) {
+  auto weights = OpenInitialWeights(files, job, variables);
+  if (!report.Take(where, weights)) return weights;
+  if (*weights != nullptr) {
+    report.Take(where, (*weights)->CheckFinite());
+    const std::string drawn = (*weights)->Drawn(variables);
+    if (!drawn.empty()) out << drawn << "\n";
+  }
+  for (size_t v = 0; v < variables.size(); ++v) {
+    if (*weights != nullptr && (*weights)->Has(v)) continue;
+    report.Take(where, CheckInitializer(variables[v]));
+  }
+  return weights;
+}
+
 // Opens the data and builds the model, as a worker would, and prints the plan. Parts of the job
 // that an earlier problem left out are not looked at.
 void CheckJob(Files& files, const Job& job, const ValidateFlags& flags, const std::string& where,
               Report& report, std::ostream& out) {
   const absl::StatusOr<Optimizer> optimizer = ReadOptimizers(job, where, report);
   const auto train = OpenData(files, "train", job.train, where, report, out);
-  const auto test = job.test ? OpenData(files, "test", *job.test, where, report, out) : nullptr;
+  auto test = job.test ? OpenData(files, "test", *job.test, where, report, out) : nullptr;
   CheckPredictData(files, job, train.get(), where, report, out);
-  if (train != nullptr && test != nullptr) {
-    report.Take(where, CheckSameColumns(train->schema(), test->schema()));
+  if (train != nullptr && test != nullptr &&
+      !report.Take(where, CheckSameColumns(train->schema(), test->schema()))) {
+    test = nullptr;
   }
   if (!job.model.is_object()) return;
   if (train == nullptr) {  // the model's shapes come from the data
@@ -260,16 +284,7 @@ void CheckJob(Files& files, const Job& job, const ValidateFlags& flags, const st
   out << (*program)->Summary() << (*program)->Memory() << "\n";
   WarnOfValues(job, **program, *train, test.get(), where, report);
   if (!report.Take(where, CheckVariables((*program)->variables()))) return;
-  const auto weights = OpenInitialWeights(files, job, (*program)->variables());
-  if (report.Take(where, weights) && *weights != nullptr) {
-    report.Take(where, (*weights)->CheckFinite());
-    const std::string drawn = (*weights)->Drawn((*program)->variables());
-    if (!drawn.empty()) out << drawn << "\n";
-  }
-  for (size_t v = 0; v < (*program)->variables().size() && weights.ok(); ++v) {
-    if (*weights != nullptr && (*weights)->Has(v)) continue;
-    report.Take(where, CheckInitializer((*program)->variables()[v]));
-  }
+  const auto weights = OpenFirstValues(files, job, (*program)->variables(), where, report, out);
   const uint64_t slots = optimizer.ok() ? optimizer->slots.size() : 0;
   Problems warnings;
   report.Take(where, PrintPlan(job, (*program)->variables(), flags.holders, slots, out, warnings));
@@ -282,6 +297,9 @@ void CheckJob(Files& files, const Job& job, const ValidateFlags& flags, const st
   if (IsStableHlo(job.model) && !Compiles(flags.device)) {
     report.Take(where, absl::InvalidArgumentError("--batch: needs a plug-in: --device pjrt:PATH"));
     return;
+  }
+  for (const char* const key : {": data.train", ": data.test"}) {
+    if (report.IsWrong(where + key)) return;  // as its batch would be
   }
   const auto tried = TryBatch(job, *train, test.get(), weights->get(), **program);
   if (!report.Take(where, tried)) return;

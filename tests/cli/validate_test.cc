@@ -373,6 +373,24 @@ TEST_CASE("validate tries a batch if it is told to") {
                           "job.json: data.train: the first batch: the loss is "));
 }
 
+TEST_CASE("an id outside of a table is one problem, which no batch is tried for again") {
+  ValidateExample example;
+  example.Write("model.json", R"({"class_name": "Sequential", "config": {"name": "s", "layers": [
+      {"class_name": "InputLayer", "config": {"batch_shape": [null, 2, 2], "name": "in"}},
+      {"class_name": "Embedding", "config": {"name": "e", "input_dim": 99, "output_dim": 1}},
+      {"class_name": "Flatten", "config": {"name": "flatten"}},
+      {"class_name": "Dense", "config": {"name": "dense", "units": 3,
+                                         "activation": "softmax"}}]}})");
+  for (const char* const table : {"", "\"tables\": {\"e\": {\"update\": \"lazy\"}}, "}) {
+    example.Write("job.json", absl::StrReplaceAll(example.job,
+                                                  {{"\"loss\"", absl::StrCat(table, "\"loss\"")}}));
+    CHECK(example.Run({"--batch"}) == 2);
+    CHECK(absl::StrContains(example.err,
+                            "y row 0: id 99 is not in the model's embedding, 0 to 98\n"
+                            "1 problem\n"));
+  }
+}
+
 TEST_CASE("initial weights that are damaged or of another model are found") {
   ValidateExample example;
   const std::string weights = example.Write("w.safetensors", "no safetensors");
