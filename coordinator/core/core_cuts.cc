@@ -18,6 +18,8 @@ CutView CoordinatorCore::ViewOfCut() const {
   view.planned_end = EndIsPlanned();
   view.greatest = ps_.GreatestState();
   view.end = view.greatest;
+  const bool goes_on = move_.holds_training() && !end_.planned() && !ps_.AnyDrains();
+  if (goes_on) view.rest = view.greatest;
   const SplitTable* const table = training_.table();
   const DataPlan& plan = record_.plan();
   if (!phases_.training() || table == nullptr || plan.lanes() == 0) return view;
@@ -25,6 +27,7 @@ CutView CoordinatorCore::ViewOfCut() const {
     return StateBefore(plan, table->epoch(), round);
   };
   view.end = state_before(DivideUp(table->batches(), plan.lanes()));
+  if (goes_on) view.rest = std::max(view.greatest, state_before(table->LeasedTo()));
   if (!view.planned_end) {
     view.greatest = std::max(view.greatest, std::min(state_before(table->front()), view.end));
   }
@@ -75,7 +78,8 @@ void CoordinatorCore::StatesRead() {
   const CutView view = ViewOfCut();
   if (!Cuts::IsVoid(*cut, view)) return;
   PROBE("coordinator.cut.void");
-  RepeatRound(absl::StrCat("training ends at state ", view.greatest, ", before the cut at ", *cut),
+  RepeatRound(absl::StrCat("training ends at state ", view.rest.value_or(view.greatest),
+                           ", and the cut is at ", *cut),
               0);
 }
 

@@ -265,12 +265,19 @@ std::optional<CoordinatorCore::NotIn> CoordinatorCore::DriveInvited() {
 void CoordinatorCore::DriveMove() {
   const bool before = move_.under_way() && !move_.Is(Move::Phase::kSettling);
   if (before && end_.planned() && !move_.Is(Move::Phase::kWriting)) {
-    return GiveUpMove("the job is ending");
+    const bool stopping = move_.Is(Move::Phase::kStopping);
+    GiveUpMove("the job is ending");
+    // Its cut is where the leases at hand end, and the job may fail before.
+    if (stopping && rounds_.Collecting()) RepeatRound("the job is ending", 0);
+    return;
   }
   if (!before || move_.Is(Move::Phase::kWriting)) return;
   if (move_.Is(Move::Phase::kChecking)) return WriteLayoutOnceAllAnswer();
   const std::optional<NotIn> not_in = DriveInvited();
   if (move_.holds_training()) {
+    const SplitTable* const table = training_.table();
+    const bool trains = table != nullptr && !table->leases().empty();
+    if (move_.Is(Move::Phase::kStopping) && trains) move_.Stop(now_ms_);  // it stops later
     if (!not_in.has_value() || !not_in->lost) return;
     return rounds_.Collecting() ? FailRound(not_in->why) : MoveAgain(not_in->why);
   }

@@ -13,7 +13,8 @@ constexpr uint32_t kLateMax = 20;  // the distance is doubled so often at most
 }  // namespace
 
 uint64_t Cuts::Order(const CutView& view) const {
-  if (view.planned_end || view.greatest >= view.end) return view.greatest;
+  if (view.planned_end) return view.rest.value_or(view.greatest);
+  if (view.greatest >= view.end) return view.greatest;
   const double rate =
       view.rounds_a_second > 0 ? std::min(view.rounds_a_second, kRatePerSecondMax) : 0;
   const uint64_t ahead = (kAheadMin + static_cast<uint64_t>(std::ceil(rate))) << late_;

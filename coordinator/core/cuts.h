@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 namespace paracord {
 
@@ -14,7 +15,10 @@ struct CutView {
   uint64_t greatest = 0;  // the greatest state of a partition; at a planned end, as just asked
   uint64_t end = 0;       // last state that the open epoch, or the job, allows
   double rounds_a_second = 0;
-  bool planned_end = false;  // the job is drained or has failed, or a ps leaves
+  bool planned_end = false;  // the job is drained or has failed, a ps leaves, or partitions move
+  // At the planned end of a move, after which training goes on: the state that workers come to
+  // without a further lease. nullopt: this is no such end.
+  std::optional<uint64_t> rest = std::nullopt;
 };
 
 class Cuts {
@@ -22,12 +26,14 @@ class Cuts {
   // The state of the next cut: as far ahead as the job comes while the order is on its way, but not
   // behind the end, which an evaluation or the last checkpoint waits for. At a planned end no
   // further state may follow, so the cut is at the greatest state of any partition; outstanding
-  // leases bring the remaining partitions up to it.
+  // leases bring the remaining partitions up to it. For a move the cut is at `rest`: workers whose
+  // leases reach beyond the cut would train on, and compute those rounds again after the move.
   uint64_t Order(const CutView& view) const;
-  // Whether a cut that was ordered at this state, and that some partition has not come to, is to be
-  // given up: at a planned end nobody may come so far.
+  // Whether a cut that was ordered at this state is to be given up: at a planned end nobody may
+  // come so far; or, for a move, training does not rest there.
   static bool IsVoid(uint64_t ordered, const CutView& view) {
-    return view.planned_end && ordered > view.greatest;
+    if (!view.planned_end) return false;
+    return view.rest.has_value() ? ordered != *view.rest : ordered > view.greatest;
   }
   // A ps was beyond the state that was ordered. True if the next order is further ahead for that,
   // and may follow at once.

@@ -149,6 +149,12 @@ uint32_t SplitTable::least() const {
   return open_splits_ == 0 ? front() : least;
 }
 
+uint32_t SplitTable::LeasedTo() const {
+  uint32_t end = 0;
+  for (const auto& [id, lease] : leases_) end = std::max(end, lease.end);
+  return end;
+}
+
 uint32_t SplitTable::front() const {
   uint32_t front = 0;
   for (const Split& split : splits_) front = std::max(front, split.next);

@@ -92,6 +92,8 @@ class SplitTable {
   std::vector<LeaseState> EndSession(uint64_t session, const std::set<uint64_t>& held = {});
 
   const absl::btree_map<uint64_t, LeaseState>& leases() const { return leases_; }
+  // The batch before which all leases end; 0: there are none.
+  uint32_t LeasedTo() const;
   uint64_t LeasesOf(uint64_t session) const;
   std::vector<uint64_t> IdsOf(uint64_t session) const;  // lease ids
   // Whether the session holds a lease of a split other than `split`. Used after a worker's death:

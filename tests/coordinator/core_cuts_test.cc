@@ -156,6 +156,62 @@ TEST_CASE("at a drain leases at hand are not moved on, and a cut that they are p
   CHECK(job.committed.size() == 1);
 }
 
+void ScaleToOne(CutJob& job) {
+  ScaleRequest request;
+  request.set_ps(1);
+  job.Feed(ScaleEvent{++job.call, request});
+  REQUIRE(job.scaled.ok());
+  job.Run(200);
+}
+
+TEST_CASE("for a move the cut is where the leases at hand end, beyond which nobody computes") {
+  CutJob job;
+  const WorkReply had = job.Work(job.session);
+  REQUIRE(had.has_lease());
+  const uint32_t end = had.lease().end_batch();
+  REQUIRE(end == 2);
+  job.Reach(1);
+  ScaleToOne(job);
+  REQUIRE(job.Cuts() == std::vector<uint64_t>{end});
+  CHECK(job.committed.empty());
+  // Lanes that became free before are leased up to the cut, and no further.
+  job.EndLeases(had, 1);
+  const WorkReply again = job.Work(job.session);
+  REQUIRE(again.has_lease());
+  CHECK(again.lease().first_batch() == 1);
+  CHECK(again.lease().end_batch() == end);
+  job.EndLeases(again, end);
+  CHECK_FALSE(job.Work(job.session).has_lease());
+  job.Reach(end);
+  REQUIRE(job.committed.size() == 1);
+  CHECK(job.committed[0].partitions[0].applied == 2 * end);
+  job.Run(500);
+  CHECK(job.finished == std::set<uint32_t>{1});
+}
+
+TEST_CASE("a checkpoint ordered ahead of where a move stops is not the closing one") {
+  CutJob job(kEachSecond);
+  job.Work(job.session);
+  job.Compute();
+  job.Run(2500);
+  const uint64_t ahead = job.Cuts().back();
+  REQUIRE(ahead > 2);
+  ScaleToOne(job);
+  CHECK(job.Cuts() == std::vector<uint64_t>{ahead, 2});
+}
+
+TEST_CASE("a job that ends while it stops for a move has its cut at the state that the ps tell") {
+  CutJob job;
+  job.Work(job.session);
+  job.Reach(1);
+  ScaleToOne(job);
+  REQUIRE(job.Cuts() == std::vector<uint64_t>{2});
+  job.Feed(DrainEvent{"SIGTERM"});
+  CHECK(job.Cuts() == std::vector<uint64_t>{2, 1});
+  CHECK(job.committed.size() == 1);
+  CHECK(job.exit.has_value());
+}
+
 TEST_CASE("where nothing trains a cut is the state itself") {
   CutJob job;
   job.Reach(2 * kRounds);

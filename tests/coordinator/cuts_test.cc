@@ -58,5 +58,13 @@ TEST_CASE("at a planned end the cut is the greatest state, and one further ahead
   CHECK_FALSE(Cuts::IsVoid(11, {.greatest = 10, .end = 1000}));
 }
 
+TEST_CASE("for a move the cut is where training rests, and one at another state is void") {
+  const CutView view{.greatest = 10, .end = 1000, .planned_end = true, .rest = 14};
+  CHECK(Cuts().Order(view) == 14);
+  CHECK_FALSE(Cuts::IsVoid(14, view));
+  CHECK(Cuts::IsVoid(12, view));
+  CHECK(Cuts::IsVoid(15, view));
+}
+
 }  // namespace
 }  // namespace paracord
