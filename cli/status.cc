@@ -78,6 +78,11 @@ std::string OneTask(const json& ps) {
   }
   if (ps.contains("away_seconds")) {
     absl::StrAppendFormat(&line, ", away for %.1f s", ps.at("away_seconds").get<double>());
+    if (ps.contains("away_seconds_max")) {
+      absl::StrAppendFormat(&line, " of at most %d s (timeouts.ps_return_s)",
+                            ps.at("away_seconds_max").get<int64_t>());
+    }
+    if (!ps.value("needed", true)) line += ", and the job goes on without it";
   }
   absl::StrAppend(&line, SilenceText(ps));
   if (ps.contains("problem")) absl::StrAppend(&line, ": ", ps.at("problem").get<std::string>());

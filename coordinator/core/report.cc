@@ -119,8 +119,10 @@ json CheckpointJson(const Manifest* usable) {
           {"created_unix_ms", usable->created_unix_ms}};
 }
 
-// `nodes`: each is in the process of the worker of its index.
-json PsJson(const PsTracker& tracker, bool nodes, int64_t now_ms) {
+json PsJson(const JobView& job, int64_t now_ms) {
+  const PsTracker& tracker = job.ps;
+  // Before, timeouts.start_s bounds the wait for all ps together.
+  const bool lives = job.phases.formed() || tracker.AnyHoldsRun();
   json ps_list = json::array();
   for (size_t i = 0; i < tracker.size(); ++i) {
     const Ps& ps = tracker.all()[i];
@@ -135,7 +137,7 @@ json PsJson(const PsTracker& tracker, bool nodes, int64_t now_ms) {
                   {"partitions", ps.description.partitions_size()},
                   {"duplicates", ps.description.duplicates()},
                   {"refused", ps.description.refused()}};
-    if (nodes) entry["node"] = absl::StrCat("worker:", i);
+    if (job.options.nodes) entry["node"] = absl::StrCat("worker:", i);
     for (const MemoryHeld& held : ps.description.memory()) {
       entry["memory"][held.holder()] = {{"bytes", held.bytes()}, {"bytes_max", held.bytes_max()}};
     }
@@ -144,7 +146,12 @@ json PsJson(const PsTracker& tracker, bool nodes, int64_t now_ms) {
     }
     if (ps.heard_ms > 0) entry["silent_seconds"] = Seconds(now_ms - ps.heard_ms);
     if (!ps.problem.empty()) entry["problem"] = ps.problem;
-    if (ps.state == PsState::kAway) entry["away_seconds"] = Seconds(now_ms - ps.away_since_ms);
+    if (ps.state == PsState::kAway) {
+      entry["away_seconds"] = Seconds(now_ms - ps.away_since_ms);
+      const bool needed = tracker.Needed(static_cast<uint32_t>(i));
+      entry["needed"] = needed;
+      if (needed && lives) entry["away_seconds_max"] = job.options.job.timeouts.ps_return_s;
+    }
     ps_list.push_back(std::move(entry));
   }
   return ps_list;
@@ -383,7 +390,7 @@ std::string Report::StatusJson(uint64_t history_from) const {
        counted_ms.has_value() ? json(Seconds(now_ms_ - *counted_ms)) : json()},
       {"wall_seconds", Seconds(counters_.wall_ms)},
       {"up_seconds", Seconds(now_ms_ - job_.phases.started_ms())},
-      {"ps", PsJson(job_.ps, job_.options.nodes, now_ms_)},
+      {"ps", PsJson(job_, now_ms_)},
       {"workers", WorkersJson(job_.sessions, job_.training.table(), now_ms_)},
       {"recoveries",
        {{"worker", counters_.worker_recoveries},

@@ -1,5 +1,6 @@
 // Tests `paracord status` on a running coordinator.
 #include <catch2/catch.hpp>
+#include <functional>
 #include <sstream>
 
 #include "cli/answering.h"
@@ -60,6 +61,35 @@ TEST_CASE("status shows how many partitions are on two ps, and who has no room")
   CHECK(out.find("copies: 0 of 4 partitions are on two ps, 781.2 KiB on one\n") !=
         std::string::npos);
   CHECK(out.find("ps:1 has no room for copies: --memory-limit is 1 GiB") != std::string::npos);
+}
+
+// What status prints of ps:1, which is lost and stays away.
+std::string LineOfLostPs(const std::function<void(Job&)>& edit) {
+  CoreHarness harness(edit);
+  REQUIRE(harness.Join("worker:0") != 0);
+  harness.dead.insert(1);
+  harness.Feed(PsAnswerEvent{1, harness.hold_tags[1], absl::UnavailableError("connection lost")});
+  harness.Run(3000);
+  const std::string out = StatusOf(harness);
+  const size_t line = out.find("  ps:1 ");
+  REQUIRE(line != std::string::npos);
+  return out.substr(line, out.find('\n', line) - line);
+}
+
+TEST_CASE("status says how long a ps has been away, and how long the job waits for it") {
+  CHECK_THAT(LineOfLostPs([](Job& job) { job.timeouts.ps_return_s = 40; }),
+             Catch::Matches("  ps:1 +away +.*, away for 3\\.\\d s of at most 40 s "
+                            "\\(timeouts\\.ps_return_s\\): .*"));
+  // Its partitions go on with their other holders.
+  CHECK_THAT(LineOfLostPs([](Job& job) {
+               job.partitioner.copies = 1;
+               job.guarantees.consistency = "sync";
+               job.guarantees.recovery = "rollback";
+               job.guarantees.round_batches = 2;
+               job.split_batches.reset();
+             }),
+             Catch::Matches("  ps:1 +away +.*, away for 3\\.\\d s, and the job goes on without "
+                            "it: .*"));
 }
 
 TEST_CASE("status tells new copies of partitions from a move to other ps") {
