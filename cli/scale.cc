@@ -42,6 +42,12 @@ bool PrintPlan(const json& plan, bool dry_run, std::ostream& out) {
         << " cancelled\n";
     return false;
   }
+  if (plan.at("partitions").get<uint64_t>() == 0 && plan.at("same").get<bool>()) {
+    out << absl::StrFormat(
+        "nothing to do: the job has %d ps, and its partitions are spread evenly\n",
+        plan.at("ps").get<uint64_t>());
+    return false;
+  }
   out << absl::StrFormat("%d partitions of %s move\n", plan.at("partitions").get<uint64_t>(),
                          HumanBytes(plan.at("bytes").get<uint64_t>()));
   size_t index = 0;
@@ -53,7 +59,7 @@ bool PrintPlan(const json& plan, bool dry_run, std::ostream& out) {
                                : "it leaves");
     ++index;
   }
-  return plan.at("partitions").get<uint64_t>() > 0 || !plan.at("same").get<bool>();
+  return true;
 }
 
 // Waits for the move with this version to end, and prints its phases. The exit code says how the

@@ -120,7 +120,7 @@ TEST_CASE("`paracord scale` says why a job cannot move, and the job trains on") 
   CHECK(Scale(cluster, 2, 2) == 2);
   CHECK_THAT(ReadText(ScaleLog(cluster)), Catch::Contains("nobody knows the address of ps:1"));
   CHECK(Scale(cluster, 1, 1) == 0);
-  CHECK_THAT(ReadText(ScaleLog(cluster)), Catch::Contains("0 partitions"));
+  CHECK_THAT(ReadText(ScaleLog(cluster)), Catch::Contains("nothing to do: the job has 1 ps"));
   CHECK(cluster.Finish() == 0);
   CheckCounted(cluster.dir(), 2000);
 }
