@@ -62,10 +62,27 @@ bool PrintPlan(const json& plan, bool dry_run, std::ostream& out) {
   return true;
 }
 
-// Waits for the move with this version to end, and prints its phases. The exit code says how the
-// move ended.
-int WaitForMove(GrpcNetwork& network, const std::string& address, uint64_t version,
+// Returns the move to `ps` ps that a status tells of. A coordinator that was started after the
+// layout of the move had been written knows the layout, and not the move: the move has ended when
+// the ps have loaded by the layout.
+json MoveIn(const json& status, uint64_t version, uint64_t ps) {
+  json move = status.value("move", json::object());
+  if (move.value("version", uint64_t{0}) == version) return move;
+  const bool written = status.value("layout_version", uint64_t{0}) == version &&
+                       status.value("ps", json::array()).size() == ps;
+  if (!written) return move;
+  const std::string phase = status.value("phase", "");
+  const bool trains = phase == "training" || phase == "evaluating" || phase == "finishing";
+  move = {{"version", version}, {"phase", trains ? "done" : "loading"}};
+  if (!trains) move["problem"] = status.value("waiting", "");
+  return move;
+}
+
+// Waits for the move of this plan to end, and prints its phases. The exit code says how the move
+// ended.
+int WaitForMove(GrpcNetwork& network, const std::string& address, const json& plan,
                 std::ostream& out, std::ostream& err) {
+  const auto version = plan.at("version").get<uint64_t>();
   using Clock = std::chrono::steady_clock;
   std::string said;
   Clock::time_point heard = Clock::now();
@@ -84,7 +101,7 @@ int WaitForMove(GrpcNetwork& network, const std::string& address, uint64_t versi
       continue;
     }
     heard = Clock::now();
-    const json move = status->value("move", json::object());
+    const json move = MoveIn(*status, version, plan.at("ps").get<uint64_t>());
     const std::string phase = move.value("phase", "");
     if (move.value("version", uint64_t{0}) != version) {
       return Fail("scale",
@@ -103,8 +120,10 @@ int WaitForMove(GrpcNetwork& network, const std::string& address, uint64_t versi
     if (line != said) out << line << "\n" << std::flush;
     said = line;
     if (phase == "done") {
-      out << absl::StrFormat("training stood still for %.2f s\n",
-                             move.value("stopped_seconds", 0.0));
+      if (move.contains("stopped_seconds")) {
+        out << absl::StrFormat("training stood still for %.2f s\n",
+                               move.value("stopped_seconds", 0.0));
+      }
       return 0;
     }
     if (phase == "given up") {
@@ -191,7 +210,7 @@ int RunScale(Args args, std::ostream& out, std::ostream& err) {
   try {
     const bool moves = PrintPlan(plan, dry_run, out);
     if (dry_run || !wait || !moves) return 0;
-    return WaitForMove(network, address, plan.at("version").get<uint64_t>(), out, err);
+    return WaitForMove(network, address, plan, out, err);
   } catch (const json::exception& error) {
     return Fail("scale",
                 absl::StrCat("the coordinator answers as another version does: ", error.what()),

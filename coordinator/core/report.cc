@@ -183,6 +183,7 @@ json WorkersJson(const Sessions& sessions, const SplitTable* table, int64_t now_
 
 // What moves where, and what has a second holder.
 void AddLayout(const JobView& job, int64_t now_ms, json& status) {
+  if (job.record.layout().has_value()) status["layout_version"] = job.record.layout()->version;
   if (json move = job.move.ToJson(now_ms); !move.is_null()) status["move"] = std::move(move);
   if (json copies = CopiesJson(job); !copies.is_null()) status["copies"] = std::move(copies);
 }

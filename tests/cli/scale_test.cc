@@ -1,4 +1,5 @@
 // `paracord scale --wait` ends with the move, and with the job if that ends first.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <functional>
 #include <memory>
@@ -14,6 +15,7 @@
 #include "proto/paracord.pb.h"
 #include "proto/protocol.h"
 #include "tests/coordinator/core_harness.h"
+#include "tests/coordinator/move_job.h"
 #include "tests/fakes.h"
 
 namespace paracord {
@@ -55,21 +57,27 @@ struct ScaleRan {
   std::string out, err;
 };
 
-// Asks a job on two ps for a third one, which does not answer, and waits for the move.
-ScaleRan ScaleAndWait(CoreHarness& core, std::function<void(CoreHarness&)> change) {
-  core.dead = {2};
-  REQUIRE(core.Join("worker:0") != 0);
-  ScaledCoordinator coordinator(core, /*change_at=*/3, std::move(change));
+// Asks a coordinator for so many ps, and waits for the move.
+ScaleRan ScaleAt(Service& coordinator, const std::vector<std::string>& ps) {
   const TestDirectory directory;
   GrpcNetwork network;
   const std::string address = "unix:" + (directory / "coordinator");
   const auto listener = network.Listen(address, coordinator);
   REQUIRE(listener.ok());
   std::ostringstream out, err;
-  const std::vector<std::string> args = {"--address",    address,      "--ps",  "3",
-                                         "--ps-address", "unix:/ps-2", "--wait"};
+  std::vector<std::string> args = {"--address", address, "--wait", "--ps"};
+  args.insert(args.end(), ps.begin(), ps.end());
   const int code = RunScale(args, out, err);
   return {code, out.str(), err.str()};
+}
+
+// Asks a job on two ps for a third one, which does not answer, and changes something before the
+// third look.
+ScaleRan ScaleAndWait(CoreHarness& core, const std::function<void(CoreHarness&)>& change) {
+  core.dead = {2};
+  REQUIRE(core.Join("worker:0") != 0);
+  ScaledCoordinator coordinator(core, /*change_at=*/3, change);
+  return ScaleAt(coordinator, {"3", "--ps-address", "unix:/ps-2"});
 }
 
 TEST_CASE("scale --wait ends with 1 when the job ends before it has moved") {
@@ -105,6 +113,61 @@ TEST_CASE("scale --wait ends with 202 when another coordinator leads, which know
   INFO(ran.out << ran.err);
   CHECK(ran.code == 202);
   CHECK_THAT(ran.err, Catch::Contains("the coordinator does not know of the move"));
+}
+
+// Says, look after look, what is in a list, and the last entry for ever.
+class SaidStatuses : public Service {
+ public:
+  SaidStatuses(nlohmann::json plan, std::vector<nlohmann::json> statuses)
+      : plan_(std::move(plan)), statuses_(std::move(statuses)) {}
+  void Handle(std::string_view method, absl::Cord, std::shared_ptr<ServerCall> call) override {
+    const MutexLock lock(mu_);
+    if (method == method::kScale) {
+      ScaleReply reply;
+      reply.set_json(TextOf(plan_));
+      return call->Reply(Parts{absl::Cord(reply.SerializeAsString())});
+    }
+    StatusReply reply;
+    reply.set_json(TextOf(statuses_[std::min(looks_++, statuses_.size() - 1)]));
+    call->Reply(Parts{absl::Cord(reply.SerializeAsString())});
+  }
+
+ private:
+  Mutex mu_;
+  const nlohmann::json plan_;
+  const std::vector<nlohmann::json> statuses_;
+  size_t looks_ ABSL_GUARDED_BY(mu_) = 0;
+};
+
+TEST_CASE("scale --wait reports the end of a move whose layout another coordinator has found") {
+  CoreHarness core;
+  TrainOneSplit(core);
+  core.silent_load = true;
+  Scale(core, 1);
+  const nlohmann::json loads = JsonOf(core.Told().StatusJson());
+  REQUIRE(loads.at("move").at("phase") == "loading");
+  // Its successor has read the layout in job.state, and knows of no move.
+  nlohmann::json forms = loads;
+  forms.erase("move");
+  forms.update({{"phase", "forming"}, {"waiting", "missing ps:0"}});
+  nlohmann::json trains = forms;
+  trains["phase"] = "training";
+  const bool old_layout = GENERATE(false, true);
+  if (old_layout) forms["layout_version"] = trains["layout_version"] = 0;
+  SaidStatuses coordinator(JsonOf(core.scaled->json()), {loads, forms, forms, trains});
+  const ScaleRan ran = ScaleAt(coordinator, {"1"});
+  INFO(ran.out << ran.err);
+  CHECK(ran.code == (old_layout ? 202 : 0));
+  CHECK(ran.out.ends_with("\nloading: missing ps:0\ndone\n") == !old_layout);
+}
+
+TEST_CASE("scale says that there is nothing to do where the job has as many ps, evenly filled") {
+  CoreHarness core;
+  TrainOneSplit(core);
+  ScaledCoordinator coordinator(core, /*change_at=*/0, nullptr);
+  const ScaleRan ran = ScaleAt(coordinator, {"2"});
+  CHECK(ran.code == 0);
+  CHECK(ran.out == "nothing to do: the job has 2 ps, and its partitions are spread evenly\n");
 }
 
 }  // namespace

@@ -77,6 +77,7 @@ TEST_CASE("the next coordinator finds the layout that is durable, old or new") {
     CoreHarness next({}, found, &harness);
     next.Run(500);
     CHECK(next.core->View().ps.size() == 1);
+    CHECK(JsonOf(next.Told().StatusJson()).at("layout_version") == 1);
     REQUIRE_FALSE(next.loads.empty());
     CHECK(next.loads.back().partitions_size() == 4);
     CHECK_FALSE(next.loads.back().retain());
