@@ -31,7 +31,7 @@
 #include "config/flags.h"
 #include "exchange/codec.h"
 #include "exchange/encoding.h"
-#include "exchange/reply_landing.h"
+#include "exchange/reply_sink.h"
 #include "measure.h"
 #include "net/grpc/daemon_process.h"
 #include "store/dense_partition.h"
@@ -76,8 +76,8 @@ class Stores : public Service {
   }
 
  private:
-  static std::unique_ptr<Content> MakeContent(const char* optimizer, uint64_t bytes) {
-    auto content = std::make_unique<Content>();
+  static std::unique_ptr<PartitionSet> MakeContent(const char* optimizer, uint64_t bytes) {
+    auto content = std::make_unique<PartitionSet>();
     content->plan.set_records(uint64_t{1} << 30);
     content->plan.set_batch(1);
     content->plan.set_split_batches(1 << 30);
@@ -96,7 +96,7 @@ class Stores : public Service {
     return content;
   }
 
-  std::map<std::string, std::unique_ptr<Content>> contents_;
+  std::map<std::string, std::unique_ptr<PartitionSet>> contents_;
   UpdateCounters counters_;
   ThreadLoop loop_;  // never runs, because no pull waits
   WaitingPulls waiting_{loop_, std::make_shared<MemoryShare>()};
@@ -158,7 +158,7 @@ struct Addresses {
   Stores stores(sizes);
   const auto listen_tcp = daemon.environment().network.Listen(at.grpc_tcp, stores);
   const auto listen_unix = daemon.environment().network.Listen(at.grpc_unix, stores);
-  const auto offer = SharedNetwork::Offer(kBootId, stores, daemon.intake());
+  const auto offer = SharedNetwork::Offer(kBootId, stores, daemon.request_budget());
   if (!listen_tcp.ok() || !listen_unix.ok() || !offer.ok()) Fail("cannot listen");
   std::thread([&] { ServeRaw(tcp, sizes.back()); }).detach();
   std::thread([&] { ServeRaw(unix_fd, sizes.back()); }).detach();
@@ -253,12 +253,11 @@ class Client {
     });
   }
 
-  std::shared_ptr<Landing> Land() const {
+  std::shared_ptr<ReplySink> Land() const {
     if (encoding_ != ENCODING_FLOAT32) return nullptr;
-    return MakeExchangeLanding(UINT64_MAX,
-                               [&values = values_](uint32_t, uint64_t offset, uint64_t) {
-                                 return reinterpret_cast<char*>(values.data()) + offset;
-                               });
+    return MakeExchangeSink(UINT64_MAX, [&values = values_](uint32_t, uint64_t offset, uint64_t) {
+      return reinterpret_cast<char*>(values.data()) + offset;
+    });
   }
 
   Link& link_;

@@ -92,7 +92,7 @@ class StoredRows {
   // Restores a checkpoint; returns the seconds.
   double Restore(const std::string& name) {
     const double begin = Seconds();
-    const std::shared_ptr<const Content> restored = Load(name);
+    const std::shared_ptr<const PartitionSet> restored = Load(name);
     const double seconds = Seconds() - begin;
     uint64_t rows = 0;
     for (const auto& partition : restored->partitions) {
@@ -109,7 +109,7 @@ class StoredRows {
   }
   uint64_t IdOf(uint64_t n) const { return growing_ ? Mix64(n) : n; }
 
-  std::shared_ptr<const Content> Load(const std::string& checkpoint) {
+  std::shared_ptr<const PartitionSet> Load(const std::string& checkpoint) {
     LoadRequest order = order_;
     order.set_checkpoint(checkpoint);
     MemoryBudget memory;
@@ -191,7 +191,7 @@ class StoredRows {
   const std::vector<float> gradients_;
   PosixFiles files_;
   LoadRequest order_;
-  std::shared_ptr<const Content> content_;
+  std::shared_ptr<const PartitionSet> content_;
   uint32_t batches_ = 0;
   uint64_t drawn_ = 0;
   std::optional<CheckpointName> newest_;

@@ -9,7 +9,7 @@
 #include "common/counter_random.h"
 #include "common/shared_memory.h"
 #include "exchange/codec.h"
-#include "exchange/reply_landing.h"
+#include "exchange/reply_sink.h"
 #include "exchange/rows.h"
 #include "measure.h"
 #include "store/table_partition.h"
@@ -58,10 +58,10 @@ class RowsClient {
     const absl::string_view data(reinterpret_cast<const char*>(gradient_->data()), bytes);
     pieces.push_back(
         {0, 0, absl::MakeCordFromExternal(data, [held = gradient_](absl::string_view) {})});
-    const auto landing = MakeExchangeLanding(
+    const auto sink = MakeExchangeSink(
         UINT64_MAX, [&](uint32_t, uint64_t offset, uint64_t) { return PlaceOf(offset); });
     std::promise<absl::StatusOr<absl::Cord>> promise;
-    link_.CallInto(kRowsMethod, EncodeExchange(header, std::move(pieces)), 60000, landing,
+    link_.CallInto(kRowsMethod, EncodeExchange(header, std::move(pieces)), 60000, sink,
                    [&](absl::StatusOr<absl::Cord> reply) { promise.set_value(std::move(reply)); });
     const absl::StatusOr<absl::Cord> reply = promise.get_future().get();
     if (!reply.ok()) Fail(std::string(reply.status().message()));
@@ -87,8 +87,8 @@ class RowsClient {
 
 }  // namespace
 
-std::unique_ptr<Content> MakeTable() {
-  auto content = std::make_unique<Content>();
+std::unique_ptr<PartitionSet> MakeTable() {
+  auto content = std::make_unique<PartitionSet>();
   content->plan.set_records(uint64_t{1} << 30);
   content->plan.set_batch(1);
   content->plan.set_split_batches(1 << 30);

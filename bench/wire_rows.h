@@ -14,7 +14,7 @@ namespace paracord::bench {
 inline constexpr std::string_view kRowsMethod = "/rows";
 
 // Makes the content of a ps with a table of 2,000,000 rows of 16 elements.
-std::unique_ptr<Content> MakeTable();
+std::unique_ptr<PartitionSet> MakeTable();
 
 struct RowsWay {
   const char* name;

@@ -24,7 +24,7 @@
 #include "absl/strings/str_cat.h"
 #include "bench_keys.h"
 #include "measure.h"
-#include "net/door.h"
+#include "net/port_multiplexer.h"
 #include "net/stream_greeting.h"
 #include "net/stream_link.h"
 #include "net/tls_channel.h"
@@ -151,7 +151,7 @@ class Blocks : public Service {
 };
 
 // Receives a whole reply in one block.
-class Whole : public Landing {
+class Whole : public ReplySink {
  public:
   explicit Whole(std::vector<char>& block) : block_(block) {}
   uint64_t bytes_max() const override { return block_.size(); }
@@ -186,8 +186,8 @@ struct Process {
 };
 
 struct Ends {
-  std::unique_ptr<Door> plain;
-  std::unique_ptr<Door> tls;
+  std::unique_ptr<PortMultiplexer> plain;
+  std::unique_ptr<PortMultiplexer> tls;
   RawListener raw_plain;
   RawListener raw_tls;
 };
@@ -195,10 +195,10 @@ struct Ends {
 [[noreturn]] void ServeTls(Ends& ends, const Process& ps, uint64_t bytes_max) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   Blocks blocks(bytes_max);
-  const auto intake = std::make_shared<Intake>(uint64_t{1} << 40);
+  const auto request_budget = std::make_shared<RequestBudget>(uint64_t{1} << 40);
   const auto others = [](int fd) { close(fd); };
-  ends.plain->Open({&blocks, intake, uint64_t{1} << 40}, others);
-  ends.tls->Open({&blocks, intake, uint64_t{1} << 40}, others, ps.credentials);
+  ends.plain->Open({&blocks, request_budget, uint64_t{1} << 40}, others);
+  ends.tls->Open({&blocks, request_budget, uint64_t{1} << 40}, others, ps.credentials);
   const auto keys = ps.credentials->Current();
   std::thread([&] { ServeRawTls(ends.raw_plain.fd, nullptr, bytes_max); }).detach();
   ServeRawTls(ends.raw_tls.fd, keys->server.get(), bytes_max);
@@ -314,10 +314,10 @@ void MeasureTls(const std::vector<uint64_t>& sizes, int rounds) {
   const Process worker(keys.Issue("spiffe://benchmark/worker/0"));
   const Process with_token(keys.Issue(""));  // a token allows every call
   Ends ends;
-  for (std::unique_ptr<Door>* const door : {&ends.plain, &ends.tls}) {
-    absl::StatusOr<std::unique_ptr<Door>> made = Door::Listen("127.0.0.1:0");
+  for (std::unique_ptr<PortMultiplexer>* const multiplexer : {&ends.plain, &ends.tls}) {
+    absl::StatusOr<std::unique_ptr<PortMultiplexer>> made = PortMultiplexer::Listen("127.0.0.1:0");
     if (!made.ok()) Fail(std::string(made.status().message()));
-    *door = *std::move(made);
+    *multiplexer = *std::move(made);
   }
   const pid_t server = fork();  // before any thread exists
   if (server == 0) ServeTls(ends, ps, sizes.back());

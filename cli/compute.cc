@@ -36,7 +36,7 @@
 #include "store/optimizer.h"
 #include "store/table_partition.h"
 #include "tensor/device.h"
-#include "worker/whole_rows.h"
+#include "worker/rows_for_batch.h"
 
 namespace paracord {
 namespace {
@@ -268,7 +268,7 @@ absl::StatusOr<Results> Compute(GradientProgram& program, const Job& job, const 
   if (std::ranges::any_of(variables, IsGrowing)) {
     const WholeVariables whole{{values.begin(), values.end()},
                                {weights.ids.begin(), weights.ids.end()}};
-    ASSIGN_OR_RETURN(RowsOfWhole all, RowsOfWhole::Make(variables, whole, job.seed));
+    ASSIGN_OR_RETURN(RowsForBatch all, RowsForBatch::Make(variables, whole, job.seed));
     ASSIGN_OR_RETURN(results.rows, program.RowsOf(batch));
     program.UseRows(results.rows);
     std::vector<std::vector<float>> read;

@@ -142,7 +142,7 @@ absl::StatusOr<std::vector<float>> PredictModel::Rows(const std::string& table,
   }
   if (!rows_.has_value()) {
     ASSIGN_OR_RETURN(const WholeVariables whole, MatchVariables(variables, chosen_->stored()));
-    ASSIGN_OR_RETURN(rows_, RowsOfWhole::Make(variables, whole, chosen_->manifest.plan.seed()));
+    ASSIGN_OR_RETURN(rows_, RowsForBatch::Make(variables, whole, chosen_->manifest.plan.seed()));
   }
   const auto place = static_cast<size_t>(found - variables.begin());
   TableRows wanted;

@@ -74,7 +74,7 @@ class PredictModel {
   std::string device_;
   Workload workload_;
   std::optional<ScoredCheckpoint> scored_;
-  std::optional<RowsOfWhole> rows_;  // for all tables, in the checkpoint's order
+  std::optional<RowsForBatch> rows_;  // for all tables, in the checkpoint's order
 };
 
 }  // namespace paracord

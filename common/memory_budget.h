@@ -9,13 +9,13 @@
 // meanwhile exists twice (copy on write), at worst a second copy of all dense variables and slots.
 //
 // Of the rest beside the variables, half is for a single request, to guarantee progress
-// (net/intake.h), and three sixteenths for all other requests. Replies held by slow readers have an
-// eighth, and another sixteenth once the ps no longer waits for the readers (store/pinned_bytes.h).
-// Gradients arriving before their exchange have a sixteenth; copies for snapshots (partitions, and
-// rows saved before a push) share a sixteenth with unused receive buffers. Where tables train in
-// rounds, the rows of the present round and their previous values have a quarter of the rest, and
-// the shares above divide the other three quarters. A restore may take all of the rest: a ps being
-// loaded serves nobody.
+// (net/request_budget.h), and three sixteenths for all other requests. Replies held by slow readers
+// have an eighth, and another sixteenth once the ps no longer waits for the readers
+// (store/pinned_bytes.h). Gradients arriving before their exchange have a sixteenth; copies for
+// snapshots (partitions, and rows saved before a push) share a sixteenth with unused receive
+// buffers. Where tables train in rounds, the rows of the present round and their previous values
+// have a quarter of the rest, and the shares above divide the other three quarters. A restore may
+// take all of the rest: a ps being loaded serves nobody.
 #pragma once
 
 #include <atomic>

@@ -28,7 +28,7 @@ using ReplyFn = std::function<void(absl::StatusOr<absl::Cord>)>;
 // Tells the network the destination of a reply's bytes, to receive them without a copy, and keeps
 // the destination's memory alive. Used by a single thread until `done` begins, or slightly longer
 // if the link's destructor cancels the call.
-class Landing {
+class ReplySink {
  public:
   struct Place {
     size_t looked = 0;   // bytes consumed by Look
@@ -36,7 +36,7 @@ class Landing {
     uint64_t bytes = 0;  // size of the destination; 0: Look needs more bytes first
     bool wanted = true;  // false: further bytes stay in the network's own memory
   };
-  virtual ~Landing() = default;
+  virtual ~ReplySink() = default;
   // The connection is closed if the reply has more bytes.
   virtual uint64_t bytes_max() const = 0;
   // Examines the next bytes of the reply, cut anywhere, and returns the destination of later bytes.
@@ -53,11 +53,11 @@ class Link {
   // reply, with the peer's status, with UNAVAILABLE if the connection broke, or with
   // DEADLINE_EXCEEDED.
   virtual void Call(std::string_view method, Parts request, int64_t deadline_ms, ReplyFn done) = 0;
-  // Calls; `landing` chooses the destination of the reply's bytes, and the reply then points there.
+  // Calls; `sink` chooses the destination of the reply's bytes, and the reply then points there.
   // After an error, any part of the destination may have been written.
   virtual void CallInto(std::string_view method, Parts request, int64_t deadline_ms,
-                        std::shared_ptr<Landing> landing, ReplyFn done) {
-    (void)landing;  // a network may always keep the bytes itself
+                        std::shared_ptr<ReplySink> sink, ReplyFn done) {
+    (void)sink;  // a network may always keep the bytes itself
     Call(method, std::move(request), deadline_ms, std::move(done));
   }
   virtual const std::string& address() const = 0;

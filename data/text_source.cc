@@ -125,7 +125,7 @@ class WindowCutter : public RecordCutter {
     while (want <= kRecordBytesMax) {
       ASSIGN_OR_RETURN(const std::string_view text, cursor.Peek(want));
       const bool at_end = text.size() < want;
-      const Tokenizer::Taken taken = tokenizer_.Take(text, at_end, tokens_, [](auto) {});
+      const Tokenizer::Consumed taken = tokenizer_.Take(text, at_end, tokens_, [](auto) {});
       if (taken.bad) return NotUtf8(cursor.position() + taken.bytes);
       if (taken.tokens == tokens_) return text.substr(0, taken.bytes);
       if (at_end) return std::nullopt;
@@ -137,7 +137,7 @@ class WindowCutter : public RecordCutter {
 
  private:
   absl::StatusOr<bool> Move(FileCursor& cursor, std::string_view text) const {
-    const Tokenizer::Taken taken = tokenizer_.Take(text, /*at_end=*/true, stride_, [](auto) {});
+    const Tokenizer::Consumed taken = tokenizer_.Take(text, /*at_end=*/true, stride_, [](auto) {});
     if (taken.bad) return NotUtf8(cursor.position() + taken.bytes);
     cursor.Skip(taken.bytes);
     return true;

@@ -37,9 +37,9 @@ size_t WordBytes(std::string_view text, bool& bad, bool at_end) {
 
 }  // namespace
 
-Tokenizer::Taken Tokenizer::Take(std::string_view text, bool at_end, uint64_t count,
-                                 const Visit& visit) const {
-  Taken taken;
+Tokenizer::Consumed Tokenizer::Take(std::string_view text, bool at_end, uint64_t count,
+                                    const Visit& visit) const {
+  Consumed taken;
   std::string changed;
   size_t at = 0;
   while (taken.tokens < count) {
@@ -167,7 +167,7 @@ absl::Status EachToken(FileCursor& cursor, const Tokenizer& tokenizer,
   for (size_t want = kPeekBytes;;) {
     ASSIGN_OR_RETURN(const std::string_view text, cursor.Peek(want));
     const bool at_end = text.size() < want;
-    const Tokenizer::Taken taken = tokenizer.Take(text, at_end, kAll, visit_one);
+    const Tokenizer::Consumed taken = tokenizer.Take(text, at_end, kAll, visit_one);
     if (taken.bad) return NotUtf8(cursor.position() + taken.bytes);
     RETURN_IF_ERROR(visited);
     cursor.Skip(taken.bytes);

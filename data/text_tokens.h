@@ -21,7 +21,7 @@ struct Tokenizer {
   bool lowercase = false;          // ASCII letters only
   bool strip_punctuation = false;  // ASCII marks inside words, like Keras' TextVectorization
 
-  struct Taken {
+  struct Consumed {
     uint64_t tokens = 0;
     size_t bytes = 0;          // bytes up to the end of the last token
     bool bad = false;          // invalid UTF-8 follows these bytes
@@ -29,7 +29,7 @@ struct Tokenizer {
   };
   using Visit = std::function<void(std::string_view token)>;
   // Visits at most `count` tokens from the start of `text`; `at_end`: nothing follows `text`.
-  Taken Take(std::string_view text, bool at_end, uint64_t count, const Visit& visit) const;
+  Consumed Take(std::string_view text, bool at_end, uint64_t count, const Visit& visit) const;
 };
 
 // The numbers of tokens. If numbers are reserved, 0 is padding and 1 stands for any unknown token.

@@ -25,7 +25,7 @@ void DecodeDense(Encoding encoding, const absl::Cord& bytes, std::span<float> ou
   if (encoding == ENCODING_FLOAT32) {
     char* to = reinterpret_cast<char*>(out.data());
     for (const absl::string_view chunk : bytes.Chunks()) {
-      // A chunk may have been received in place (exchange/reply_landing.h).
+      // A chunk may have been received in place (exchange/reply_sink.h).
       if (chunk.data() != to) std::memcpy(to, chunk.data(), chunk.size());
       to += chunk.size();
     }

@@ -110,7 +110,7 @@ absl::StatusOr<std::vector<Want>> ReadWants(const ExchangeRequest& header, Piece
     Want& want = wants.emplace_back();
     want.partition = pull.partition();
     want.encoding = pull.encoding();
-    if (pull.has_have_updates()) want.have_updates = pull.have_updates();
+    if (pull.has_known_version()) want.known_version = pull.known_version();
     want.state_only = pull.state_only();
     if (pull.has_rows()) {
       ASSIGN_OR_RETURN(want.rows, ReadRows(pull.partition(), Piece::PULL_IDS, pull.rows(), pieces));

@@ -42,7 +42,7 @@ struct Want {
   Rows rows;
   Encoding encoding = ENCODING_FLOAT32;
   // For all rows: omit the values if the partition's update count equals this.
-  std::optional<uint64_t> have_updates;
+  std::optional<uint64_t> known_version;
   // No values are returned: the caller has them from another holder of the partition, and asks
   // whether this one has the wanted state.
   bool state_only = false;

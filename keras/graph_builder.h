@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "keras/constant_numbers.h"
 #include "keras/graph.h"
-#include "keras/known_numbers.h"
 #include "keras/layers/number_array.h"
 
 namespace paracord {
@@ -41,12 +41,12 @@ class Graph::Builder {
   bool InputsKnown(const NodeSpec& node) const;
   absl::StatusOr<Value> AddCallOf(const NodeSpec& node);
   absl::StatusOr<Value> AddCallWith(const NodeSpec& node);  // after WithNumbers
-  // graph_numbers.cc
-  std::optional<KnownNumbers> KnownOf(size_t input) const;
+  // constant_folding.cc
+  std::optional<ConstantNumbers> KnownOf(size_t input) const;
   bool MayFold(const NodeSpec& node) const;
-  absl::StatusOr<KnownNumbers> Fold(const NodeSpec& node) const;
+  absl::StatusOr<ConstantNumbers> Fold(const NodeSpec& node) const;
   // Returns the shape, the size or the rank of an input, as `operation` asks.
-  absl::StatusOr<KnownNumbers> SizesOf(const std::string& operation, size_t input) const;
+  absl::StatusOr<ConstantNumbers> SizesOf(const std::string& operation, size_t input) const;
   // Computes the next node if made of known numbers: returns kNone, or kUnknown after a problem.
   // Returns nullopt if the node is a call of the graph.
   absl::StatusOr<std::optional<Value>> FoldCall(const NodeSpec& node);
@@ -99,10 +99,10 @@ class Graph::Builder {
   std::map<size_t, Whole> whole_;  // keyed by node: calls of layers with several outputs
   std::vector<Value> masks_;       // indexed by value
   // Keyed by node: numbers computed from shapes alone, without a value in the graph.
-  std::map<size_t, KnownNumbers> known_;
-  std::map<size_t, KnownNumbers> known_parts_;  // all outputs of a node with several outputs
-  std::map<size_t, NumberArray> operands_;      // known_ as constants
-  std::deque<NodeSpec> calls_;                  // with numbers in place of tensors
+  std::map<size_t, ConstantNumbers> known_;
+  std::map<size_t, ConstantNumbers> known_parts_;  // all outputs of a node with several outputs
+  std::map<size_t, NumberArray> operands_;         // known_ as constants
+  std::deque<NodeSpec> calls_;                     // with numbers in place of tensors
 };
 
 }  // namespace paracord

@@ -14,15 +14,15 @@ constexpr size_t kBehindBytes = 4 << 10;
 
 }  // namespace
 
-ArrivingBody::ArrivingBody(uint64_t bytes, bool wanted, std::shared_ptr<Landing> landing)
-    : left_(bytes), wanted_(wanted), landing_(std::move(landing)) {}
+ArrivingBody::ArrivingBody(uint64_t bytes, bool wanted, std::shared_ptr<ReplySink> sink)
+    : left_(bytes), wanted_(wanted), sink_(std::move(sink)) {}
 
 ArrivingBody::ArrivingBody(ArrivingBody&& other) noexcept { *this = std::move(other); }
 
 ArrivingBody& ArrivingBody::operator=(ArrivingBody&& other) noexcept {
   std::swap(left_, other.left_);
   std::swap(wanted_, other.wanted_);
-  landing_.swap(other.landing_);
+  sink_.swap(other.sink_);
   std::swap(bytes_, other.bytes_);
   std::swap(kept_, other.kept_);
   std::swap(memory_, other.memory_);
@@ -50,7 +50,7 @@ void ArrivingBody::DropChunk() {
 
 std::span<char> ArrivingBody::Room() {
   if (memory_ == Memory::kNone) {
-    if (landing_ != nullptr || left_ == 0) return {};
+    if (sink_ != nullptr || left_ == 0) return {};
     NeedChunk();
   }
   return {chunk_ + chunk_bytes_, chunk_size_ - chunk_bytes_};
@@ -58,7 +58,7 @@ std::span<char> ArrivingBody::Room() {
 
 uint64_t ArrivingBody::Behind() {
   const bool last = memory_ != Memory::kNone && chunk_size_ - chunk_bytes_ == left_;
-  return landing_ != nullptr || last ? kBehindBytes : 0;
+  return sink_ != nullptr || last ? kBehindBytes : 0;
 }
 
 size_t ArrivingBody::Take(absl::string_view bytes) {
@@ -70,14 +70,14 @@ size_t ArrivingBody::Take(absl::string_view bytes) {
     return size;
   }
   bytes = bytes.substr(0, left_);
-  const Landing::Place next = landing_->Look({bytes.data(), bytes.size()});
+  const ReplySink::Place next = sink_->Look({bytes.data(), bytes.size()});
   bytes_.Append(bytes.substr(0, next.looked));
   left_ -= next.looked;
   kept_ += next.looked;
   if (!next.wanted) {
-    landing_ = nullptr;
+    sink_ = nullptr;
   } else if (next.bytes > 0 && left_ > 0) {
-    memory_ = Memory::kLanding;
+    memory_ = Memory::kSink;
     chunk_ = next.at;
     chunk_size_ = std::min(next.bytes, left_);
   }
@@ -89,7 +89,7 @@ void ArrivingBody::Filled(size_t bytes) {
   left_ -= bytes;
   if (chunk_bytes_ < chunk_size_) return;
   if (!wanted_) return DropChunk();
-  if (memory_ != Memory::kLanding) kept_ += chunk_bytes_;
+  if (memory_ != Memory::kSink) kept_ += chunk_bytes_;
   bytes_.Append(CordOfChunk());
   memory_ = Memory::kNone;
   chunk_bytes_ = 0;
@@ -98,15 +98,15 @@ void ArrivingBody::Filled(size_t bytes) {
 absl::Cord ArrivingBody::CordOfChunk() {
   if (memory_ == Memory::kPooled) return CordOfReceiveBuffer(chunk_, chunk_bytes_);
   const absl::string_view filled(chunk_, chunk_bytes_);
-  if (memory_ == Memory::kLanding) {
-    return absl::MakeCordFromExternal(filled, [landing = landing_](absl::string_view) {});
+  if (memory_ == Memory::kSink) {
+    return absl::MakeCordFromExternal(filled, [sink = sink_](absl::string_view) {});
   }
   return absl::MakeCordFromExternal(filled, [](absl::string_view held) { delete[] held.data(); });
 }
 
 void ArrivingBody::Forget() {
   wanted_ = false;
-  landing_ = nullptr;
+  sink_ = nullptr;
   bytes_.Clear();
   DropChunk();
 }

@@ -1,5 +1,5 @@
 // The body of a message while it arrives on a stream. Its bytes are received into pooled buffers,
-// or directly into the memory of a Landing. Owned and used by the connection's reading thread.
+// or directly into the memory of a ReplySink. Owned and used by the connection's reading thread.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ namespace paracord {
 class ArrivingBody {
  public:
   ArrivingBody() = default;
-  // A body that is not `wanted` is read and dropped. `landing` may be nullptr.
-  ArrivingBody(uint64_t bytes, bool wanted, std::shared_ptr<Landing> landing);
+  // A body that is not `wanted` is read and dropped. `sink` may be nullptr.
+  ArrivingBody(uint64_t bytes, bool wanted, std::shared_ptr<ReplySink> sink);
   ArrivingBody(ArrivingBody&& other) noexcept;
   ArrivingBody& operator=(ArrivingBody&& other) noexcept;
   ~ArrivingBody();
@@ -40,14 +40,14 @@ class ArrivingBody {
   absl::Cord TakeBytes();
 
  private:
-  enum class Memory { kNone, kPooled, kOwn, kLanding };
+  enum class Memory { kNone, kPooled, kOwn, kSink };
   void NeedChunk();
   void DropChunk();
   absl::Cord CordOfChunk();
 
   uint64_t left_ = 0;
   bool wanted_ = false;
-  std::shared_ptr<Landing> landing_;  // is asked for each place
+  std::shared_ptr<ReplySink> sink_;  // is asked for each place
   absl::Cord bytes_;
   uint64_t kept_ = 0;
   Memory memory_ = Memory::kNone;  // who owns the chunk being filled

@@ -6,7 +6,7 @@
 namespace paracord {
 
 ArrivingRequests::~ArrivingRequests() {
-  if (call_ != 0) intake_->End(call_);
+  if (call_ != 0) requests_->End(call_);
 }
 
 void ArrivingRequests::Passed(const Http2Frame& frame, uint64_t bytes, bool ends) {
@@ -46,19 +46,19 @@ void ArrivingRequests::Close(uint32_t stream) {
   fresh_ -= uncounted;
   counted_ -= bytes - uncounted;
   if (call_ == 0) return;
-  if (oldest) {  // the next oldest request begins a new call of the intake
+  if (oldest) {  // the next oldest request begins a new call of the request budget
     fresh_ += std::exchange(counted_, 0);
-    intake_->End(std::exchange(call_, 0));
+    requests_->End(std::exchange(call_, 0));
   } else if (bytes > uncounted) {
-    intake_->Give(call_, bytes - uncounted);
+    requests_->Give(call_, bytes - uncounted);
   }
 }
 
 bool ArrivingRequests::Count() {
   if (call_ == 0 && fresh_ == 0) return true;
-  if (call_ == 0) call_ = intake_->Begin(drop_, patience_ms_);
+  if (call_ == 0) call_ = requests_->Begin(drop_, patience_ms_);
   counted_ += fresh_;
-  return intake_->Take(call_, std::exchange(fresh_, 0), resume_);
+  return requests_->Take(call_, std::exchange(fresh_, 0), resume_);
 }
 
 }  // namespace paracord

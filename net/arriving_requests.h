@@ -1,6 +1,6 @@
-// Counts in the intake the bytes of gRPC requests that are still arriving: gRPC receives a whole
-// message, of any size, before it shows us a byte. HTTP/2 cannot pause a single request of a
-// connection, hence the intake sees each connection as a call, as old as the oldest request
+// Counts in the request budget the bytes of gRPC requests that are still arriving: gRPC receives a
+// whole message, of any size, before it shows us a byte. HTTP/2 cannot pause a single request of a
+// connection, hence the request budget sees each connection as a call, as old as the oldest request
 // arriving there. The service counts a request once it is complete. Used by the relay's thread
 // alone.
 #pragma once
@@ -11,7 +11,7 @@
 #include <memory>
 
 #include "net/header_blocks.h"
-#include "net/intake.h"
+#include "net/request_budget.h"
 
 namespace paracord {
 
@@ -23,10 +23,10 @@ class ArrivingRequests {
   static constexpr size_t kRequestsMax = 256;
 
   // `resume` and `drop` may run on any thread, and after this has been destroyed.
-  ArrivingRequests(std::shared_ptr<Intake> intake, int64_t patience_ms,
+  ArrivingRequests(std::shared_ptr<RequestBudget> request_budget, int64_t patience_ms,
                    std::function<void()> resume, std::function<void()> drop,
                    uint64_t call_bytes = kCallBytes)
-      : intake_(std::move(intake)),
+      : requests_(std::move(request_budget)),
         patience_ms_(patience_ms),
         resume_(std::move(resume)),
         drop_(std::move(drop)),
@@ -52,15 +52,15 @@ class ArrivingRequests {
  private:
   void Close(uint32_t stream);
 
-  const std::shared_ptr<Intake> intake_;
+  const std::shared_ptr<RequestBudget> requests_;
   const int64_t patience_ms_;
   const std::function<void()> resume_;
   const std::function<void()> drop_;
   const uint64_t call_bytes_;
   std::map<uint32_t, uint64_t> open_;  // the bytes of each request that is not complete, by stream
-  uint64_t call_ = 0;  // the intake's number for this connection, valid while `open_` is not empty
+  uint64_t call_ = 0;     // its number in the request budget, valid while `open_` is not empty
   uint64_t counted_ = 0;  // bytes of the call
-  uint64_t fresh_ = 0;    // bytes of `open_` not yet counted in the intake
+  uint64_t fresh_ = 0;    // bytes of `open_` not yet counted in the request budget
   uint64_t resets_ = 0;
   uint64_t begun_ = 0;
 };

@@ -18,12 +18,12 @@ constexpr uint64_t kMovedMin = 256 << 10;
 
 // ---- calls of ours to the peer
 
-uint64_t CallTable::Add(ReplyFn done, int64_t deadline_ms, std::shared_ptr<Landing> landing) {
+uint64_t CallTable::Add(ReplyFn done, int64_t deadline_ms, std::shared_ptr<ReplySink> sink) {
   {
     MutexLock lock(mu_);
     if (!closed_) {
       calls_[++last_call_] = {std::move(done), SteadyMs() + deadline_ms, deadline_ms,
-                              std::move(landing), std::nullopt};
+                              std::move(sink), std::nullopt};
       return last_call_;
     }
   }
@@ -31,11 +31,11 @@ uint64_t CallTable::Add(ReplyFn done, int64_t deadline_ms, std::shared_ptr<Landi
   return 0;
 }
 
-std::optional<std::shared_ptr<Landing>> CallTable::LandingOf(uint64_t call) const {
+std::optional<std::shared_ptr<ReplySink>> CallTable::SinkOf(uint64_t call) const {
   MutexLock lock(mu_);
   const auto found = calls_.find(call);
   if (found == calls_.end()) return std::nullopt;
-  return found->second.landing;
+  return found->second.sink;
 }
 
 void CallTable::Answer(uint64_t call, absl::StatusOr<absl::Cord> reply) {

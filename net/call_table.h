@@ -26,9 +26,9 @@ class CallTable {
   // ---- calls of ours to the peer
   // Registers a call and returns its number, from 1. After Close, `done` runs at once with
   // CANCELLED, and the number is 0.
-  uint64_t Add(ReplyFn done, int64_t deadline_ms, std::shared_ptr<Landing> landing = nullptr);
+  uint64_t Add(ReplyFn done, int64_t deadline_ms, std::shared_ptr<ReplySink> sink = nullptr);
   // Returns nullopt if nobody waits for the call.
-  std::optional<std::shared_ptr<Landing>> LandingOf(uint64_t call) const;
+  std::optional<std::shared_ptr<ReplySink>> SinkOf(uint64_t call) const;
   // Runs the `done` of a call, unless nobody waits for it any more. Errors get the peer's name.
   void Answer(uint64_t call, absl::StatusOr<absl::Cord> reply);
   // Answers calls whose deadline has passed with DEADLINE_EXCEEDED and returns their numbers.
@@ -56,7 +56,7 @@ class CallTable {
     ReplyFn done;
     int64_t until_ms = 0;
     int64_t patience_ms = 0;
-    std::shared_ptr<Landing> landing;
+    std::shared_ptr<ReplySink> sink;
     std::optional<uint64_t> moved;  // `moved` when the deadline was set
   };
   struct Serving {

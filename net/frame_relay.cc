@@ -24,7 +24,7 @@ namespace paracord {
 namespace {
 
 constexpr size_t kScratchBytes = 256 << 10;
-constexpr size_t kLittleBytes = 16 << 10;  // taken at a time while the intake has no room
+constexpr size_t kLittleBytes = 16 << 10;  // taken at a time while the request budget has no room
 constexpr int kRelayTickMs = 100;
 // How long a client may leave its answers unread before we stop reading from the client.
 constexpr int64_t kNotReadMs = 100;
@@ -43,16 +43,17 @@ bool Bind(int fd, const std::string& name) {
   return bind(fd, reinterpret_cast<const sockaddr*>(&at), static_cast<socklen_t>(size)) == 0;
 }
 
-// Forwards bytes in a single direction: first the pending bytes of `way`, then the bytes from
+// Forwards bytes in a single direction: first the pending bytes of `direction`, then the bytes from
 // `receive`, through `send`. Returns false when the connection is over.
-template <class Way, class ReceiveFn, class MayFn, class SendFn>
-bool Move(Way& way, std::span<char> scratch, ReceiveFn receive, MayFn may, SendFn send) {
-  std::span<const char> left(way.pending);
-  if (way.pending.empty()) {
-    if (way.ended) return true;
+template <class Direction, class ReceiveFn, class MayFn, class SendFn>
+bool Move(Direction& direction, std::span<char> scratch, ReceiveFn receive, MayFn may,
+          SendFn send) {
+  std::span<const char> left(direction.pending);
+  if (direction.pending.empty()) {
+    if (direction.ended) return true;
     const ssize_t got = receive(scratch.data(), scratch.size());
     if (got < 0) return WouldBlock();
-    way.ended = got == 0;
+    direction.ended = got == 0;
     left = scratch.first(static_cast<size_t>(got));
     if (!may(left)) return false;
   }
@@ -63,12 +64,12 @@ bool Move(Way& way, std::span<char> scratch, ReceiveFn receive, MayFn may, SendF
     if (put < 0) break;
     sent += static_cast<size_t>(put);
   }
-  if (sent > 0 || way.pending.empty()) way.pending_since_ms = SteadyMs();
-  if (way.pending.empty()) {
-    way.pending.assign(left.data() + sent, left.size() - sent);
+  if (sent > 0 || direction.pending.empty()) direction.pending_since_ms = SteadyMs();
+  if (direction.pending.empty()) {
+    direction.pending.assign(left.data() + sent, left.size() - sent);
   } else {
-    way.pending.erase(0, sent);
-    if (way.pending.empty()) way.pending.shrink_to_fit();
+    direction.pending.erase(0, sent);
+    if (direction.pending.empty()) direction.pending.shrink_to_fit();
   }
   return true;
 }
@@ -107,7 +108,7 @@ void FrameRelay::Add(int client, std::function<void(int fd)> deliver) {
     return [=] { wakes->Add({id, ends}); };
   };
   connection->requests = std::make_unique<ArrivingRequests>(
-      options_.intake, options_.patience_ms, wake(/*ends=*/false), wake(/*ends=*/true));
+      options_.request_budget, options_.patience_ms, wake(/*ends=*/false), wake(/*ends=*/true));
   int delivered = -1;
   if (options_.credentials == nullptr) {
     connection->client = MakePlainChannel(client);
@@ -216,12 +217,12 @@ void FrameRelay::EndOldest(IsFn is) {
 }
 
 // Sees whether gRPC has been shown the token meanwhile.
-void FrameRelay::LookAtStranger(Connection& connection) {
-  if (!connection.stranger) return;
+void FrameRelay::LookAtUnauthenticated(Connection& connection) {
+  if (!connection.unauthenticated) return;
   const std::optional<RelayedPeer> peer = peers_->Find(connection.name);
   if (!peer.has_value() || !peer->is_known) return;
-  connection.stranger = false;
-  --strangers_;
+  connection.unauthenticated = false;
+  --unauthenticated_;
 }
 
 // Returns false when the connection is over.
@@ -255,7 +256,7 @@ bool FrameRelay::Shake(Connection& connection) {
                             .why = "for a while, since it has begun or reset too many requests"});
     return false;
   }
-  const bool stranger = peer->needs_token;
+  const bool unauthenticated = peer->needs_token;
   connection.certificate = peer->certificate;
   connection.certificate_name = name;
   const std::optional<PeerIdentity>& identity = peer->access.peer();
@@ -264,9 +265,9 @@ bool FrameRelay::Shake(Connection& connection) {
   const int delivered = Pair(connection, *std::move(peer));
   if (delivered < 0) return false;
   --shaking_;
-  if (stranger) {
-    connection.stranger = true;
-    ++strangers_;
+  if (unauthenticated) {
+    connection.unauthenticated = true;
+    ++unauthenticated_;
   }
   std::exchange(connection.deliver, nullptr)(delivered);
   return Watch(connection, connection.server) && Pump(connection);
@@ -296,15 +297,15 @@ void FrameRelay::Run() {
       TakeWoken();
       TakeNew();
     }
-    if (strangers_ > options_.strangers_max) {
-      for (auto& [id, each] : connections_) LookAtStranger(*each);
+    if (unauthenticated_ > options_.unauthenticated_max) {
+      for (auto& [id, each] : connections_) LookAtUnauthenticated(*each);
     }
-    while (strangers_ > options_.strangers_max) {
-      EndOldest([](const Connection& each) { return each.stranger; });
+    while (unauthenticated_ > options_.unauthenticated_max) {
+      EndOldest([](const Connection& each) { return each.unauthenticated; });
     }
     if (SteadyMs() - looked_ms < kRelayTickMs) continue;
     looked_ms = SteadyMs();
-    options_.intake->Look();
+    options_.request_budget->Look();
     std::erase_if(connections_, [this](const auto& each) {
       const bool goes_on = Tick(*each.second);
       if (!goes_on) End(*each.second);
@@ -315,8 +316,8 @@ void FrameRelay::Run() {
 
 // Returns false when the connection is over.
 bool FrameRelay::Tick(Connection& connection) {
-  LookAtStranger(connection);
-  const bool known = connection.server >= 0 && !connection.stranger;
+  LookAtUnauthenticated(connection);
+  const bool known = connection.server >= 0 && !connection.unauthenticated;
   if (!known && SteadyMs() - connection.since_ms >= kHandshakeMs) return false;
   if (connection.server < 0) return true;
   if (options_.credentials != nullptr) {  // a certificate may expire or be revoked meanwhile
@@ -332,7 +333,7 @@ bool FrameRelay::Tick(Connection& connection) {
     }
   }
   // Bytes buffered inside the channel do not make the socket readable; Pump takes them.
-  if (known && std::exchange(connection.stranger_bytes, 0) == kStrangerBytesMax) {
+  if (known && std::exchange(connection.unauthenticated_bytes, 0) == kUnauthenticatedBytesMax) {
     return Pump(connection);
   }
   SetInterest(connection);
@@ -350,7 +351,7 @@ bool FrameRelay::Pump(Connection& connection) {
 }
 
 bool FrameRelay::PumpUp(Connection& connection) {
-  const Way& down = connection.down;
+  const Direction& down = connection.down;
   if (!down.pending.empty() && SteadyMs() - down.pending_since_ms >= kNotReadMs) return true;
   if (connection.full && connection.up.pending.empty()) return true;
   const bool ended = connection.up.ended;
@@ -400,8 +401,9 @@ bool FrameRelay::MayPass(Connection& connection, std::span<const char> bytes) {
 
 ssize_t FrameRelay::ReceiveUp(Connection& connection, std::span<char> to) {
   size_t count = to.size();
-  if (options_.intake->full() && !connection.kept) count = std::min(count, kLittleBytes);
-  if (connection.stranger) count = std::min(count, kStrangerBytesMax - connection.stranger_bytes);
+  if (options_.request_budget->full() && !connection.kept) count = std::min(count, kLittleBytes);
+  if (connection.unauthenticated)
+    count = std::min(count, kUnauthenticatedBytesMax - connection.unauthenticated_bytes);
   connection.kept = false;
   if (count == 0) {
     errno = EAGAIN;
@@ -412,12 +414,12 @@ ssize_t FrameRelay::ReceiveUp(Connection& connection, std::span<char> to) {
   if (got <= 0) return got;
   connection.kept =
       connection.tls != nullptr && count < to.size() && static_cast<size_t>(got) == count;
-  if (connection.stranger) connection.stranger_bytes += static_cast<size_t>(got);
+  if (connection.unauthenticated) connection.unauthenticated_bytes += static_cast<size_t>(got);
   return got;
 }
 
 bool FrameRelay::MoveUp(Connection& connection) {
-  LookAtStranger(connection);
+  LookAtUnauthenticated(connection);
   return Move(
       connection.up, scratch_,
       [&](char* bytes, size_t count) {
@@ -456,9 +458,10 @@ void FrameRelay::SetInterest(Connection& connection) const {
     event.data.u64 = connection.id;
     (void)epoll_ctl(epoll_fd_, EPOLL_CTL_MOD, fd, &event);
   };
-  const Way &up = connection.up, &down = connection.down;
+  const Direction &up = connection.up, &down = connection.down;
   const bool waits =
-      connection.full || (connection.stranger && connection.stranger_bytes == kStrangerBytesMax);
+      connection.full ||
+      (connection.unauthenticated && connection.unauthenticated_bytes == kUnauthenticatedBytesMax);
   const bool reads = up.pending.empty() && !up.ended && !not_read && !waits;
   set(connection.client->fd(), reads, !down.pending.empty());
   set(connection.server, down.pending.empty() && !down.ended, !up.pending.empty());
@@ -467,7 +470,7 @@ void FrameRelay::SetInterest(Connection& connection) const {
 void FrameRelay::End(Connection& connection) {
   if (!connection.name.empty()) peers_->Remove(connection.name);
   if (connection.deliver) --shaking_;
-  if (connection.stranger) --strangers_;
+  if (connection.unauthenticated) --unauthenticated_;
   connection.client.reset();
   if (connection.server >= 0) close(connection.server);
 }

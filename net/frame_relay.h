@@ -2,10 +2,10 @@
 // its own. The relay cuts a connection whose header block never ends, or that floods gRPC with
 // PING, SETTINGS or resets (net/header_blocks.h), and refuses a certificate that does so over
 // several connections (net/offenders.h). The relay stops reading from a client that leaves its
-// answers unread, because gRPC would buffer the answers, and while the intake has no room for more
-// requests (net/arriving_requests.h). TLS ends here: gRPC gets plain text and learns the peer's
-// identity from RelayedPeers. A client that owes the token is a stranger until gRPC has seen the
-// token: the relay forwards few bytes of a stranger, and cuts strangers after a timeout or when
+// answers unread, because gRPC would buffer the answers, and while the request budget has no room
+// for more requests (net/arriving_requests.h). TLS ends here: gRPC gets plain text and learns the
+// peer's identity from RelayedPeers. A client that owes the token is a stranger until gRPC has seen
+// the token: the relay forwards few bytes of a stranger, and cuts strangers after a timeout or when
 // there are too many. A single thread serves all connections.
 #pragma once
 
@@ -23,10 +23,10 @@
 #include "common/mutex.h"
 #include "net/arriving_requests.h"
 #include "net/header_blocks.h"
-#include "net/intake.h"
 #include "net/offenders.h"
 #include "net/refused_peers.h"
 #include "net/relayed_peers.h"
+#include "net/request_budget.h"
 #include "net/tls_channel.h"
 #include "net/wake_list.h"
 
@@ -35,10 +35,11 @@ namespace paracord {
 struct FrameRelayOptions {
   std::shared_ptr<Credentials> credentials = nullptr;  // if set, all clients must speak TLS
   // Counts the bytes of arriving requests.
-  std::shared_ptr<Intake> intake = std::make_shared<Intake>(MemoryShare::kUnlimited);
-  int64_t patience_ms = Intake::kPatienceMs;  // limit for a silent client while other clients wait
-  int handshakes_max = 1024;                  // TLS handshakes at a time; another ends the oldest
-  int strangers_max = 256;  // clients that still owe the token; another ends the oldest
+  std::shared_ptr<RequestBudget> request_budget =
+      std::make_shared<RequestBudget>(MemoryShare::kUnlimited);
+  int64_t patience_ms = RequestBudget::kPatienceMs;  // for a silent client while others wait
+  int handshakes_max = 1024;      // TLS handshakes at a time; another ends the oldest
+  int unauthenticated_max = 256;  // clients that still owe the token; another ends the oldest
   std::shared_ptr<RefusedPeers> refused = std::make_shared<RefusedPeers>();
 };
 
@@ -58,11 +59,11 @@ class FrameRelay {
   const std::shared_ptr<RelayedPeers>& peers() const { return peers_; }
 
   // Bytes of a stranger forwarded to gRPC: room for more than a first call. Further bytes wait.
-  static constexpr size_t kStrangerBytesMax = 64 << 10;
+  static constexpr size_t kUnauthenticatedBytesMax = 64 << 10;
 
  private:
   // A single direction of a connection.
-  struct Way {
+  struct Direction {
     std::string pending;  // received and not yet sent; blocks further receiving
     int64_t pending_since_ms = 0;
     bool ended = false;  // the source has closed
@@ -73,8 +74,8 @@ class FrameRelay {
     TlsChannel* tls = nullptr;         // the client's channel, null in plain text
     std::function<void(int)> deliver;  // until the connection is delivered
     int64_t since_ms = 0;              // when the TLS handshake began
-    bool stranger = false;             // delivered, and has not shown the token
-    size_t stranger_bytes = 0;         // bytes forwarded while the peer is a stranger
+    bool unauthenticated = false;      // delivered, and has not shown the token
+    size_t unauthenticated_bytes = 0;  // bytes forwarded while the peer is a stranger
     int server = -1;                   // after delivery
     std::string name;                  // name of gRPC's socket
     PeerCertificate certificate;
@@ -85,10 +86,10 @@ class FrameRelay {
     FrameRate asks{FrameRate::kAsksMax};
     FrameRate resets{FrameRate::kResetsMax};
     std::unique_ptr<ArrivingRequests> requests;
-    bool full = false;  // the intake has no room for more requests
+    bool full = false;  // the request budget has no room for more requests
     bool kept = false;  // the channel may hold bytes that poll cannot see
-    Way up;             // from the client
-    Way down;           // from gRPC to the client
+    Direction up;       // from the client
+    Direction down;     // from gRPC to the client
   };
 
   void Run();
@@ -96,7 +97,7 @@ class FrameRelay {
   void TakeWoken();
   template <class IsFn>
   void EndOldest(IsFn is);
-  void LookAtStranger(Connection& connection);
+  void LookAtUnauthenticated(Connection& connection);
   bool Tick(Connection& connection);
   bool Serve(Connection& connection);
   bool Shake(Connection& connection);
@@ -123,7 +124,7 @@ class FrameRelay {
   Mutex mu_;
   std::vector<std::unique_ptr<Connection>> new_ ABSL_GUARDED_BY(mu_);
   // Used by the relay's thread only.
-  int strangers_ = 0;
+  int unauthenticated_ = 0;
   Offenders offenders_;
   std::map<uint64_t, std::unique_ptr<Connection>> connections_;  // keyed by connection id
   std::vector<char> scratch_;

@@ -50,7 +50,7 @@ class OwnLink::Calls : public std::enable_shared_from_this<Calls> {
 
  private:
   void Arm(uint64_t call, int64_t deadline_ms) {
-    if (!table_.LandingOf(call).has_value()) return;  // nobody waits any more
+    if (!table_.SinkOf(call).has_value()) return;  // nobody waits any more
     timers_[call] = loop_.PostAfter(deadline_ms, [weak = weak_from_this(), call, deadline_ms] {
       if (const auto self = weak.lock()) self->Expire(call, deadline_ms);
     });

@@ -50,22 +50,22 @@ struct SharedConnection::Received {
   const uint64_t call;
 };
 
-// Holds a request's bytes in the intake.
-struct SharedConnection::Counted {
-  Counted(Intake& in, std::function<void()> drop)
-      : intake(in), request(intake.Begin(std::move(drop))) {}
-  ~Counted() { intake.End(request); }
-  Counted(const Counted&) = delete;
-  Counted& operator=(const Counted&) = delete;
+// Holds a request's bytes in the request budget.
+struct SharedConnection::BudgetedRequest {
+  BudgetedRequest(RequestBudget& in, std::function<void()> drop)
+      : request_budget(in), request(request_budget.Begin(std::move(drop))) {}
+  ~BudgetedRequest() { request_budget.End(request); }
+  BudgetedRequest(const BudgetedRequest&) = delete;
+  BudgetedRequest& operator=(const BudgetedRequest&) = delete;
 
-  Intake& intake;  // the connection's
+  RequestBudget& request_budget;  // the connection's
   const uint64_t request;
 };
 
 class SharedConnection::ServerSide : public ServerCall {
  public:
   ServerSide(std::shared_ptr<SharedConnection> connection, uint64_t call,
-             std::unique_ptr<Counted> counted)
+             std::unique_ptr<BudgetedRequest> counted)
       : connection_(std::move(connection)),
         call_(call),
         counted_(std::move(counted)),
@@ -74,7 +74,7 @@ class SharedConnection::ServerSide : public ServerCall {
     connection_->Reply(call_, absl::CancelledError("dropped without an answer"));
   }
   void Reply(absl::StatusOr<Parts> reply) override { connection_->Reply(call_, std::move(reply)); }
-  void ReleaseRequest() override { counted_->intake.Keep(counted_->request, 0); }
+  void ReleaseRequest() override { counted_->request_budget.Keep(counted_->request, 0); }
   void OnCancel(std::function<void()> fn) override {
     connection_->table_.OnCancel(call_, std::move(fn));
   }
@@ -83,16 +83,17 @@ class SharedConnection::ServerSide : public ServerCall {
  private:
   const std::shared_ptr<SharedConnection> connection_;
   const uint64_t call_;
-  const std::unique_ptr<Counted> counted_;
+  const std::unique_ptr<BudgetedRequest> counted_;
   const std::string caller_;
 };
 
-SharedConnection::SharedConnection(int fd, Service* service, std::shared_ptr<Intake> intake,
+SharedConnection::SharedConnection(int fd, Service* service,
+                                   std::shared_ptr<RequestBudget> request_budget,
                                    uint64_t request_bytes_max, std::string peer,
                                    int64_t reply_patience_ms, Access access)
     : fd_(fd),
       service_(service),
-      intake_(std::move(intake)),
+      requests_(std::move(request_budget)),
       request_bytes_max_(request_bytes_max),
       reply_patience_(reply_patience_ms),
       serving_tick_ms_(static_cast<int>(std::min(kServingTickMs, reply_patience_ms))),
@@ -160,7 +161,7 @@ bool SharedConnection::Wait() {
   FlushPackets();
   service_ == nullptr ? ExpireCalls() : ExpireReplies(/*idle=*/polled >= 0 && !readable && reads);
   RetireSegments();
-  if (paused) intake_->Look();
+  if (paused) requests_->Look();
   return readable;
 }
 
@@ -221,7 +222,7 @@ bool SharedConnection::TakeMessage(const SharedPacket& packet) {
     arriving_ = std::make_unique<Message>();
     arriving_->call = packet.call();
     if (service_ != nullptr) {
-      arriving_->counted = std::make_unique<Counted>(*intake_, [slow = weak_from_this()] {
+      arriving_->counted = std::make_unique<BudgetedRequest>(*requests_, [slow = weak_from_this()] {
         if (const auto self = slow.lock()) self->BreakSlow();
       });
     }
@@ -254,7 +255,7 @@ bool SharedConnection::TakeMessage(const SharedPacket& packet) {
     if (message.bytes.size() > request_bytes_max_) return false;
     // Payload in the peer's memory takes none of ours.
     const bool counts = service_ != nullptr;
-    if (counts && message.inline_bytes > intake_->request_bytes_max()) return false;
+    if (counts && message.inline_bytes > requests_->request_bytes_max()) return false;
   }
   if (service_ != nullptr) {
     Count(message.inline_bytes + message.places * kPlaceBytes - before);
@@ -275,7 +276,7 @@ void SharedConnection::Count(uint64_t bytes) {
   if (bytes == 0) return;
   paused_ = true;  // set first, because `resume` may run at once
   const auto resume = [self = shared_from_this()] { self->paused_ = false; };
-  if (intake_->Take(arriving_->counted->request, bytes, resume)) paused_ = false;
+  if (requests_->Take(arriving_->counted->request, bytes, resume)) paused_ = false;
 }
 
 // Serves a whole request. Returns false if the peer violated the protocol.
@@ -283,7 +284,7 @@ bool SharedConnection::Serve() {
   Message message = std::move(*arriving_);
   arriving_.reset();
   message.received = nullptr;  // held by `bytes` instead
-  intake_->Arrived(message.counted->request);
+  requests_->Arrived(message.counted->request);
   if (!table_.Begin(message.call)) return false;
   auto call =
       std::make_shared<ServerSide>(shared_from_this(), message.call, std::move(message.counted));

@@ -16,9 +16,10 @@
 // by a full barrier (store-load ordering): no torn read goes unnoticed.
 //
 // A peer can do no harm: places are checked, segments are sealed against shrinking and limited in
-// number (over all connections), payload is only numbers, and the intake of the serving side bounds
-// inline payload and places. One thread (Run) reads each connection, and sends packets that found
-// no room in the socket; everything else may be used from any thread, and waits for no peer.
+// number (over all connections), payload is only numbers, and the request budget of the serving
+// side bounds inline payload and places. One thread (Run) reads each connection, and sends packets
+// that found no room in the socket; everything else may be used from any thread, and waits for no
+// peer.
 #pragma once
 
 #include <sys/types.h>
@@ -37,9 +38,9 @@
 #include "common/rpc.h"
 #include "common/shared_memory.h"
 #include "net/call_table.h"
-#include "net/intake.h"
 #include "net/packet_queue.h"
 #include "net/peer_segments.h"
+#include "net/request_budget.h"
 #include "net/shared_message.h"
 #include "proto/shared_memory.pb.h"
 #include "security/call_rights.h"
@@ -50,10 +51,10 @@ class SharedConnection : public std::enable_shared_from_this<SharedConnection> {
  public:
   static constexpr int64_t kReplyPatienceMs = 15000;
 
-  // Takes ownership of `fd`, a connected socket. `service` and `intake` are null on the dialling
-  // side. The owner then calls Run once. `reply_patience_ms` is how long a caller may keep a reply;
-  // `access` says which calls the peer may make.
-  SharedConnection(int fd, Service* service, std::shared_ptr<Intake> intake,
+  // Takes ownership of `fd`, a connected socket. `service` and `request_budget` are null on the
+  // dialling side. The owner then calls Run once. `reply_patience_ms` is how long a caller may keep
+  // a reply; `access` says which calls the peer may make.
+  SharedConnection(int fd, Service* service, std::shared_ptr<RequestBudget> request_budget,
                    uint64_t request_bytes_max, std::string peer,
                    int64_t reply_patience_ms = kReplyPatienceMs, Access access = {});
   ~SharedConnection();
@@ -82,16 +83,16 @@ class SharedConnection : public std::enable_shared_from_this<SharedConnection> {
  private:
   class ServerSide;
   struct Received;
-  struct Counted;
+  struct BudgetedRequest;
   struct Message {  // an arriving message
     uint64_t call = 0;
     std::string method;
     absl::Cord bytes;
-    uint64_t inline_bytes = 0;           // payload received through the socket
-    uint64_t places = 0;                 // places in the peer's memory
-    std::shared_ptr<Received> received;  // set if `bytes` points to the peer's memory
-    std::unique_ptr<Counted> counted;    // set on the serving side
-    bool whole = false;                  // all packets have come; the intake may still have no room
+    uint64_t inline_bytes = 0;                 // payload received through the socket
+    uint64_t places = 0;                       // places in the peer's memory
+    std::shared_ptr<Received> received;        // set if `bytes` points to the peer's memory
+    std::unique_ptr<BudgetedRequest> counted;  // set on the serving side
+    bool whole = false;  // all packets have come; the request budget may still have no room
   };
 
   bool ReadPacket();
@@ -122,7 +123,7 @@ class SharedConnection : public std::enable_shared_from_this<SharedConnection> {
 
   const int fd_;
   Service* const service_;
-  const std::shared_ptr<Intake> intake_;
+  const std::shared_ptr<RequestBudget> requests_;
   const uint64_t request_bytes_max_;
   const std::chrono::milliseconds reply_patience_;
   const int serving_tick_ms_;
@@ -138,7 +139,7 @@ class SharedConnection : public std::enable_shared_from_this<SharedConnection> {
   int late_packets_ = 0;  // packets read since late_since_
   std::vector<char> buffer_;
 
-  std::atomic<bool> paused_ = false;  // the intake has no room
+  std::atomic<bool> paused_ = false;  // the request budget has no room
 
   mutable Mutex mu_;
   bool broken_ ABSL_GUARDED_BY(mu_) = false;   // nothing is sent any more

@@ -65,12 +65,11 @@ class SharedLink : public Link {
     CallInto(method, std::move(request), deadline_ms, nullptr, std::move(done));
   }
   void CallInto(std::string_view method, Parts request, int64_t deadline_ms,
-                std::shared_ptr<Landing> landing, ReplyFn done) override {
+                std::shared_ptr<ReplySink> sink, ReplyFn done) override {
     if (connection_->alive()) {
       connection_->Call(method, std::move(request), deadline_ms, std::move(done));
     } else {
-      beneath_->CallInto(method, std::move(request), deadline_ms, std::move(landing),
-                         std::move(done));
+      beneath_->CallInto(method, std::move(request), deadline_ms, std::move(sink), std::move(done));
     }
   }
   const std::string& address() const override { return beneath_->address(); }
@@ -85,12 +84,13 @@ class SharedLink : public Link {
 
 class SharedListener : public Listener {
  public:
-  SharedListener(int fd, std::string address, Service& service, std::shared_ptr<Intake> intake,
-                 int64_t reply_patience_ms, const Access& access)
+  SharedListener(int fd, std::string address, Service& service,
+                 std::shared_ptr<RequestBudget> request_budget, int64_t reply_patience_ms,
+                 const Access& access)
       : fd_(fd),
         address_(std::move(address)),
         service_(service),
-        intake_(std::move(intake)),
+        requests_(std::move(request_budget)),
         reply_patience_ms_(reply_patience_ms),
         access_(access),
         thread_([this] { Accept(); }) {}
@@ -126,14 +126,14 @@ class SharedListener : public Listener {
       return;
     }
     auto connection = std::make_shared<SharedConnection>(
-        fd, &service_, intake_, kBytesMax, "shared memory", reply_patience_ms_, access_);
+        fd, &service_, requests_, kBytesMax, "shared memory", reply_patience_ms_, access_);
     served_.Add([connection] { connection->Run(); }, [connection] { connection->Abort(); });
   }
 
   const int fd_;
   const std::string address_;
   Service& service_;
-  const std::shared_ptr<Intake> intake_;
+  const std::shared_ptr<RequestBudget> requests_;
   const int64_t reply_patience_ms_;
   const Access access_;       // the rights of every peer
   ServedConnections served_;  // used by the accepting thread while it runs
@@ -164,11 +164,9 @@ std::unique_ptr<Link> SharedNetwork::DialBoot(const std::string& address,
   return std::make_unique<SharedLink>(std::move(link), std::move(connection));
 }
 
-absl::StatusOr<std::unique_ptr<Listener>> SharedNetwork::Offer(const std::string& boot_id,
-                                                               Service& service,
-                                                               std::shared_ptr<Intake> intake,
-                                                               int64_t reply_patience_ms,
-                                                               const Access& access) {
+absl::StatusOr<std::unique_ptr<Listener>> SharedNetwork::Offer(
+    const std::string& boot_id, Service& service, std::shared_ptr<RequestBudget> request_budget,
+    int64_t reply_patience_ms, const Access& access) {
   const Name name = NameOf(boot_id);
   const int fd = NewSocket();
   if (fd < 0 || bind(fd, reinterpret_cast<const sockaddr*>(&name.address), name.size) != 0 ||
@@ -178,7 +176,7 @@ absl::StatusOr<std::unique_ptr<Listener>> SharedNetwork::Offer(const std::string
     return absl::UnavailableError(absl::StrCat("no socket for shared memory: ", strerror(error)));
   }
   return std::make_unique<SharedListener>(fd, absl::StrCat("shared:", boot_id), service,
-                                          std::move(intake), reply_patience_ms, access);
+                                          std::move(request_budget), reply_patience_ms, access);
 }
 
 }  // namespace paracord

@@ -30,7 +30,7 @@ class SharedNetwork : public Network {
   // Listens until the returned listener is destroyed. `service` must outlive the listener. Every
   // peer gets `access`.
   static absl::StatusOr<std::unique_ptr<Listener>> Offer(
-      const std::string& boot_id, Service& service, std::shared_ptr<Intake> intake,
+      const std::string& boot_id, Service& service, std::shared_ptr<RequestBudget> request_budget,
       int64_t reply_patience_ms = SharedConnection::kReplyPatienceMs, const Access& access = {});
 
   // True if a process of user `own` may share memory with a process of user `peer`.

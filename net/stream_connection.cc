@@ -58,17 +58,17 @@ StreamFrame Frame(StreamFrame::Kind kind, uint64_t call) {
 
 class StreamConnection::ServerSide : public ServerCall {
  public:
-  ServerSide(std::shared_ptr<StreamConnection> connection, uint64_t call, uint64_t intake)
+  ServerSide(std::shared_ptr<StreamConnection> connection, uint64_t call, uint64_t request)
       : connection_(std::move(connection)),
         call_(call),
-        intake_(intake),
+        requests_(request),
         caller_(connection_->serving_.access.task()) {}
   ~ServerSide() override { Reply(absl::CancelledError("dropped without an answer")); }
   void Reply(absl::StatusOr<Parts> reply) override {
-    if (!replied_.exchange(true)) connection_->Reply(call_, intake_, std::move(reply));
+    if (!replied_.exchange(true)) connection_->Reply(call_, requests_, std::move(reply));
   }
   void ReleaseRequest() override {
-    if (intake_ != 0) connection_->serving_.intake->Keep(intake_, 0);
+    if (requests_ != 0) connection_->serving_.request_budget->Keep(requests_, 0);
   }
   void OnCancel(std::function<void()> fn) override {
     connection_->table_.OnCancel(call_, std::move(fn));
@@ -78,7 +78,7 @@ class StreamConnection::ServerSide : public ServerCall {
  private:
   const std::shared_ptr<StreamConnection> connection_;
   const uint64_t call_;
-  const uint64_t intake_;
+  const uint64_t requests_;
   const std::string caller_;
   std::atomic<bool> replied_ = false;
 };
@@ -113,7 +113,7 @@ void StreamConnection::Run() {
   }
   if (writes) Write(UINT64_MAX);  // with a broken connection, drops the queue
   arriving_.body.Forget();
-  EndIntake(arriving_.intake);
+  EndRequest(arriving_.request);
   over_ = true;  // set first, because a call may be made meanwhile
   table_.FailAll();
   table_.CancelAll();
@@ -137,7 +137,7 @@ void StreamConnection::Wait() {
     uint64_t times = 0;
     (void)!read(wake_fd_, &times, sizeof(times));
   }
-  if (paused && serving_.intake != nullptr) serving_.intake->Look();
+  if (paused && serving_.request_budget != nullptr) serving_.request_budget->Look();
   // While paused, the thread does not read and would miss the end of the connection.
   if (paused && (ready[0].revents & (POLLHUP | POLLERR)) != 0) return Break();
   // A peer that owes us bytes (a call is unanswered or a message incomplete) and stays silent for
@@ -249,7 +249,7 @@ bool StreamConnection::TakeIn() {
 absl::Status StreamConnection::WhyRefused(const StreamFrame& frame) const {
   if (absl::Status may = serving_.access.Check(frame.method()); !may.ok()) return may;
   const uint64_t bytes_max =
-      std::min(serving_.request_bytes_max, serving_.intake->request_bytes_max());
+      std::min(serving_.request_bytes_max, serving_.request_budget->request_bytes_max());
   if (frame.body_bytes() <= bytes_max) return absl::OkStatus();
   return RequestTooLarge(bytes_max);
 }
@@ -257,7 +257,7 @@ absl::Status StreamConnection::WhyRefused(const StreamFrame& frame) const {
 bool StreamConnection::Begin(StreamFrame frame) {
   const bool serves = serving_.service != nullptr;
   const uint64_t call = frame.call();
-  std::shared_ptr<Landing> landing;
+  std::shared_ptr<ReplySink> sink;
   switch (frame.kind()) {
     case StreamFrame::CANCEL:
       if (!serves || frame.body_bytes() != 0) return false;
@@ -272,39 +272,40 @@ bool StreamConnection::Begin(StreamFrame frame) {
         break;
       }
       arriving_.wanted = true;
-      arriving_.intake = serving_.intake->Begin([slow = weak_from_this()] {
+      arriving_.request = serving_.request_budget->Begin([slow = weak_from_this()] {
         if (const auto self = slow.lock()) self->BreakSlow();
       });
       break;
     case StreamFrame::REPLY:
       if (serves || (frame.code() != 0 && frame.body_bytes() != 0)) return false;
-      if (std::optional<std::shared_ptr<Landing>> waits = table_.LandingOf(call)) {
-        landing = *std::move(waits);
+      if (std::optional<std::shared_ptr<ReplySink>> waits = table_.SinkOf(call)) {
+        sink = *std::move(waits);
         arriving_.wanted = true;
       }
-      if (landing != nullptr && frame.body_bytes() > landing->bytes_max()) return false;
+      if (sink != nullptr && frame.body_bytes() > sink->bytes_max()) return false;
       break;
     default:
       return false;
   }
   any_ = true;
-  arriving_.body = ArrivingBody(frame.body_bytes(), arriving_.wanted, std::move(landing));
+  arriving_.body = ArrivingBody(frame.body_bytes(), arriving_.wanted, std::move(sink));
   arriving_.frame = std::move(frame);
   return true;
 }
 
-// Counts in the intake the bytes of a request's body since the last call.
+// Counts in the request budget the bytes of a request's body since the last call.
 void StreamConnection::Count() {
-  if (arriving_.intake == 0) return;
+  if (arriving_.request == 0) return;
   const uint64_t kept = arriving_.body.TakeKept();
-  serving_.intake->Moved(arriving_.intake, arriving_.frame.body_bytes() - arriving_.body.left());
+  serving_.request_budget->Moved(arriving_.request,
+                                 arriving_.frame.body_bytes() - arriving_.body.left());
   if (kept == 0) return;
   paused_ = true;  // set first, because `resume` may run at once
   const auto resume = [self = shared_from_this()] {
     self->paused_ = false;
     self->Wake();
   };
-  if (serving_.intake->Take(arriving_.intake, kept, resume)) paused_ = false;
+  if (serving_.request_budget->Take(arriving_.request, kept, resume)) paused_ = false;
 }
 
 bool StreamConnection::Finished() {
@@ -320,18 +321,18 @@ bool StreamConnection::Finished() {
     table_.Answer(frame.call(), std::move(reply));
     return true;
   }
-  serving_.intake->Arrived(arrived.intake);
+  serving_.request_budget->Arrived(arrived.request);
   serving_.service->Handle(
       frame.method(), arrived.body.TakeBytes(),
-      std::make_shared<ServerSide>(shared_from_this(), frame.call(), arrived.intake));
+      std::make_shared<ServerSide>(shared_from_this(), frame.call(), arrived.request));
   return true;
 }
 
 // ---- writing
 
 void StreamConnection::Call(std::string_view method, Parts request, int64_t deadline_ms,
-                            std::shared_ptr<Landing> landing, ReplyFn done) {
-  const uint64_t call = table_.Add(std::move(done), deadline_ms, std::move(landing));
+                            std::shared_ptr<ReplySink> sink, ReplyFn done) {
+  const uint64_t call = table_.Add(std::move(done), deadline_ms, std::move(sink));
   if (call == 0) return;
   StreamFrame frame = Frame(StreamFrame::CALL, call);
   frame.set_method(std::string(method));
@@ -339,20 +340,20 @@ void StreamConnection::Call(std::string_view method, Parts request, int64_t dead
   if (over_) table_.Answer(call, absl::UnavailableError("the connection broke"));
 }
 
-void StreamConnection::Reply(uint64_t call, uint64_t intake, absl::StatusOr<Parts> reply) {
-  if (!table_.End(call)) return EndIntake(intake);
+void StreamConnection::Reply(uint64_t call, uint64_t request, absl::StatusOr<Parts> reply) {
+  if (!table_.End(call)) return EndRequest(request);
   StreamFrame frame = Frame(StreamFrame::REPLY, call);
-  if (reply.ok()) return Enqueue(std::move(frame), *std::move(reply), intake);
+  if (reply.ok()) return Enqueue(std::move(frame), *std::move(reply), request);
   frame.set_code(static_cast<int>(reply.status().code()));
   frame.set_error(Sendable(reply.status()));
-  Enqueue(std::move(frame), {}, intake);
+  Enqueue(std::move(frame), {}, request);
 }
 
-void StreamConnection::EndIntake(uint64_t intake) {
-  if (intake != 0) serving_.intake->End(intake);
+void StreamConnection::EndRequest(uint64_t request) {
+  if (request != 0) serving_.request_budget->End(request);
 }
 
-void StreamConnection::Enqueue(StreamFrame frame, Parts parts, uint64_t intake) {
+void StreamConnection::Enqueue(StreamFrame frame, Parts parts, uint64_t request) {
   absl::Cord body;
   for (absl::Cord& part : parts) body.Append(std::move(part));
   frame.set_body_bytes(body.size());
@@ -365,7 +366,7 @@ void StreamConnection::Enqueue(StreamFrame frame, Parts parts, uint64_t intake) 
     queued_.Append(std::move(body));
     queued_bytes_ += head.size() + frame.body_bytes();
     if (frame.kind() == StreamFrame::REPLY) {
-      ends_.emplace_back(queued_bytes_, intake);
+      ends_.emplace_back(queued_bytes_, request);
       ++unsent_;
     }
     if (std::exchange(writing_, true)) return;
@@ -423,7 +424,7 @@ bool StreamConnection::TakeQueued() {
     }
     writing_ = false;
   }
-  for (const auto& [at, intake] : ended) EndIntake(intake);
+  for (const auto& [at, request] : ended) EndRequest(request);
   return false;
 }
 
@@ -437,7 +438,7 @@ void StreamConnection::CountWritten(uint64_t bytes) {
       ends_.pop_front();
     }
   }
-  for (const uint64_t intake : ended) EndIntake(intake);
+  for (const uint64_t request : ended) EndRequest(request);
   const size_t before = unsent_.fetch_sub(ended.size());
   const bool others = std::this_thread::get_id() != reader_;
   if (others && before >= kUnsentMax && before - ended.size() < kUnsentMax) Wake();

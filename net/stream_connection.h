@@ -1,10 +1,11 @@
 // Calls between two processes of ours over a connected stream (proto/stream.proto), plain or under
 // TLS (net/channel.h), without the copies and wake-ups of HTTP/2. Payload is sent from where it
-// lies, and received into pooled buffers or a Landing. One thread (Run) reads the connection and
+// lies, and received into pooled buffers or a ReplySink. One thread (Run) reads the connection and
 // writes what the socket did not take at once; everything else may be used from any thread.
 //
 // A peer can do no harm: sizes are checked, memory is allocated as bytes arrive, requests count in
-// the intake of their listener, and the body of a call that the peer may not make is not kept.
+// the request budget of their listener, and the body of a call that the peer may not make is not
+// kept.
 #pragma once
 
 #include <atomic>
@@ -23,7 +24,7 @@
 #include "net/arriving_body.h"
 #include "net/call_table.h"
 #include "net/channel.h"
-#include "net/intake.h"
+#include "net/request_budget.h"
 #include "net/stream_greeting.h"
 #include "proto/stream.pb.h"
 #include "security/call_rights.h"
@@ -35,7 +36,7 @@ class StreamConnection : public std::enable_shared_from_this<StreamConnection> {
   // The members of the serving side; empty on the calling side.
   struct Serving {
     Service* service = nullptr;
-    std::shared_ptr<Intake> intake;
+    std::shared_ptr<RequestBudget> request_budget;
     uint64_t request_bytes_max = 0;
     Access access = {};  // the peer's rights
   };
@@ -57,9 +58,9 @@ class StreamConnection : public std::enable_shared_from_this<StreamConnection> {
   void Run();
 
   bool alive() const;
-  // Sends a request; `done` runs once. `landing` may be nullptr.
+  // Sends a request; `done` runs once. `sink` may be nullptr.
   void Call(std::string_view method, Parts request, int64_t deadline_ms,
-            std::shared_ptr<Landing> landing, ReplyFn done);
+            std::shared_ptr<ReplySink> sink, ReplyFn done);
   // Ends the connection: unanswered calls get CANCELLED, and after Close returns no `done` runs any
   // more.
   void Close();
@@ -69,8 +70,8 @@ class StreamConnection : public std::enable_shared_from_this<StreamConnection> {
   struct Arriving {
     StreamFrame frame;
     ArrivingBody body;
-    bool wanted = false;  // false: read and dropped
-    uint64_t intake = 0;  // the request's number in the intake
+    bool wanted = false;   // false: read and dropped
+    uint64_t request = 0;  // the request's number in the request budget
   };
 
   void Wait();
@@ -83,11 +84,11 @@ class StreamConnection : public std::enable_shared_from_this<StreamConnection> {
   bool Begin(StreamFrame frame);
   void Count();
   bool Finished();
-  void Reply(uint64_t call, uint64_t intake, absl::StatusOr<Parts> reply);
-  void EndIntake(uint64_t intake);  // 0: none
-  // Queues a frame for sending. `intake` is the number of the request to end once the reply has
+  void Reply(uint64_t call, uint64_t request, absl::StatusOr<Parts> reply);
+  void EndRequest(uint64_t request);  // 0: none
+  // Queues a frame for sending. `request` is the number of the request to end once the reply has
   // been sent; 0: none, as for a refused call.
-  void Enqueue(StreamFrame frame, Parts parts, uint64_t intake = 0);
+  void Enqueue(StreamFrame frame, Parts parts, uint64_t request = 0);
   void Write(uint64_t bytes_max);
   bool TakeQueued();
   void CountWritten(uint64_t bytes);
@@ -115,7 +116,7 @@ class StreamConnection : public std::enable_shared_from_this<StreamConnection> {
 
   std::atomic<std::thread::id> reader_;
   std::atomic<size_t> unsent_ = 0;    // replies not sent yet
-  std::atomic<bool> paused_ = false;  // the intake has no room
+  std::atomic<bool> paused_ = false;  // the request budget has no room
   std::atomic<bool> broken_ = false;  // nothing is transmitted any more
   std::atomic<bool> over_ = false;    // the reading thread has ended
 
@@ -128,7 +129,7 @@ class StreamConnection : public std::enable_shared_from_this<StreamConnection> {
   absl::Cord queued_ ABSL_GUARDED_BY(mu_);          // comes after out_
   uint64_t queued_bytes_ ABSL_GUARDED_BY(mu_) = 0;  // total
   uint64_t written_bytes_ ABSL_GUARDED_BY(mu_) = 0;
-  std::deque<std::pair<uint64_t, uint64_t>> ends_ ABSL_GUARDED_BY(mu_);  // written bytes, intake
+  std::deque<std::pair<uint64_t, uint64_t>> ends_ ABSL_GUARDED_BY(mu_);  // written bytes, request
 };
 
 }  // namespace paracord

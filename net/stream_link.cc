@@ -48,7 +48,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
         beneath_(std::move(beneath)) {}
 
   void Call(std::string_view method, Parts request, int64_t deadline_ms,
-            std::shared_ptr<Landing> landing, ReplyFn done);
+            std::shared_ptr<ReplySink> sink, ReplyFn done);
   void Close();
   const std::string& address() const { return address_; }
 
@@ -57,7 +57,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
     std::string method;
     Parts request;
     int64_t deadline_ms;
-    std::shared_ptr<Landing> landing;
+    std::shared_ptr<ReplySink> sink;
     ReplyFn done;
     Clock::time_point since;
   };
@@ -88,7 +88,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
 };
 
 void Stream::Call(std::string_view method, Parts request, int64_t deadline_ms,
-                  std::shared_ptr<Landing> landing, ReplyFn done) {
+                  std::shared_ptr<ReplySink> sink, ReplyFn done) {
   std::shared_ptr<StreamConnection> connection;
   {
     MutexLock lock(mu_);
@@ -107,7 +107,7 @@ void Stream::Call(std::string_view method, Parts request, int64_t deadline_ms,
     }
     // A call whose deadline would pass before the connection is up does not wait.
     if (connecting_ && deadline_ms >= MsUntil(connects_until_)) {
-      waiting_.push_back({std::string(method), std::move(request), deadline_ms, std::move(landing),
+      waiting_.push_back({std::string(method), std::move(request), deadline_ms, std::move(sink),
                           std::move(done), Clock::now()});
       return;
     }
@@ -115,7 +115,7 @@ void Stream::Call(std::string_view method, Parts request, int64_t deadline_ms,
       return beneath_->Call(method, std::move(request), deadline_ms, std::move(done));
     }
   }
-  connection->Call(method, std::move(request), deadline_ms, std::move(landing), std::move(done));
+  connection->Call(method, std::move(request), deadline_ms, std::move(sink), std::move(done));
 }
 
 // Runs in a thread of its own, which then reads the connection.
@@ -212,8 +212,8 @@ void Stream::Connected(const std::shared_ptr<StreamConnection>& connection, int6
     handing_over_ = true;
   }
   for (Waiting& call : waiting) {
-    connection->Call(call.method, std::move(call.request), call.deadline_ms,
-                     std::move(call.landing), std::move(call.done));
+    connection->Call(call.method, std::move(call.request), call.deadline_ms, std::move(call.sink),
+                     std::move(call.done));
   }
   MutexLock lock(mu_);
   handing_over_ = false;
@@ -252,8 +252,8 @@ class StreamLink : public Link {
     stream_->Call(method, std::move(request), deadline_ms, nullptr, std::move(done));
   }
   void CallInto(std::string_view method, Parts request, int64_t deadline_ms,
-                std::shared_ptr<Landing> landing, ReplyFn done) override {
-    stream_->Call(method, std::move(request), deadline_ms, std::move(landing), std::move(done));
+                std::shared_ptr<ReplySink> sink, ReplyFn done) override {
+    stream_->Call(method, std::move(request), deadline_ms, std::move(sink), std::move(done));
   }
   const std::string& address() const override { return stream_->address(); }
 

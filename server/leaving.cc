@@ -192,7 +192,7 @@ void ParameterServer::Impl::End(int code, const std::string& reason) {
 void ParameterServer::Impl::LetGo(int code, const std::string& reason) {
   Answers answers;
   std::deque<ParkedExchange> parked;  // these are let go of without the lock
-  std::shared_ptr<const Content> content;
+  std::shared_ptr<const PartitionSet> content;
   std::shared_ptr<PreparedLoad> prepared;
   bool draining = false;
   {

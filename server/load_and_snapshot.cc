@@ -42,7 +42,7 @@ absl::Status CheckSnapshotOrder(const SnapshotRequest& request, uint32_t index) 
 }
 
 // What is to be written has to be here.
-absl::Status CheckWritten(const SnapshotRequest& request, const Content& content) {
+absl::Status CheckWritten(const SnapshotRequest& request, const PartitionSet& content) {
   for (const uint32_t id : request.only()) {
     if (content.Find(id) != nullptr) continue;
     return absl::InvalidArgumentError(
@@ -52,7 +52,7 @@ absl::Status CheckWritten(const SnapshotRequest& request, const Content& content
 }
 
 // A snapshot of a synchronous job is a cut, because partitions of two states make no checkpoint.
-absl::Status CheckCut(const SnapshotRequest& request, const Content& content) {
+absl::Status CheckCut(const SnapshotRequest& request, const PartitionSet& content) {
   if (!content.sync && !request.has_cut()) return absl::OkStatus();
   if (!content.sync) {
     return absl::InvalidArgumentError(
@@ -103,7 +103,7 @@ void ParameterServer::Impl::Give(Answers& answers) {
 
 // A coordinator may come again with another learning rate and other timeouts.
 void ParameterServer::Impl::Keep(const LoadRequest& request, const CallPtr& call) {
-  std::shared_ptr<const Content> content;
+  std::shared_ptr<const PartitionSet> content;
   const auto keep = [&]() -> absl::Status {
     ASSIGN_OR_RETURN(const Job job, ParseJob(request.job_json()));
     ASSIGN_OR_RETURN(const Optimizer optimizer, ParseOptimizer(job.optimizer));
@@ -153,7 +153,7 @@ void ParameterServer::Impl::Load(LoadRequest request, const CallPtr& call) {
   if (request.keep()) return Keep(request, call);
   if (request.prepare()) return Prepare(std::move(request), call);
   Answers answers;
-  std::shared_ptr<const Content> dropped;  // freed without the lock
+  std::shared_ptr<const PartitionSet> dropped;  // freed without the lock
   std::shared_ptr<PendingOrders::Loading> started;
   bool answer_now = false;
   const auto begin = [&]() -> absl::Status {
@@ -180,9 +180,9 @@ void ParameterServer::Impl::Load(LoadRequest request, const CallPtr& call) {
   RunLoad(std::move(request), std::move(dropped), started);
 }
 
-void ParameterServer::Impl::RunLoad(LoadRequest request, std::shared_ptr<const Content> held,
+void ParameterServer::Impl::RunLoad(LoadRequest request, std::shared_ptr<const PartitionSet> held,
                                     const std::shared_ptr<PendingOrders::Loading>& loading) {
-  using Result = absl::StatusOr<std::shared_ptr<const Content>>;
+  using Result = absl::StatusOr<std::shared_ptr<const PartitionSet>>;
   const auto result = std::make_shared<Result>(absl::CancelledError("not loaded"));
   environment_.executor.Run(
       [result, loading, &files = environment_.files, dir = options_.dir,
@@ -202,7 +202,7 @@ void ParameterServer::Impl::RunLoad(LoadRequest request, std::shared_ptr<const C
 }
 
 void ParameterServer::Impl::Loaded(const std::shared_ptr<PendingOrders::Loading>& loading,
-                                   absl::StatusOr<std::shared_ptr<const Content>> content) {
+                                   absl::StatusOr<std::shared_ptr<const PartitionSet>> content) {
   FAILPOINT("ps.load.loaded");
   std::optional<std::vector<CallPtr>> waiting;
   {
@@ -243,7 +243,7 @@ void ParameterServer::Impl::Loaded(const std::shared_ptr<PendingOrders::Loading>
 void ParameterServer::Impl::Snapshot(const SnapshotRequest& request, const CallPtr& call) {
   Answers answers;
   std::shared_ptr<Writing> started;
-  std::shared_ptr<const Content> content;
+  std::shared_ptr<const PartitionSet> content;
   const auto begin = [&]() -> absl::Status {
     MutexLock lock(mu_);
     RETURN_IF_ERROR(CheckOrder(request.fence(), request.coordinator_boot_id(), /*held=*/true));
@@ -267,7 +267,7 @@ void ParameterServer::Impl::Snapshot(const SnapshotRequest& request, const CallP
 }
 
 void ParameterServer::Impl::MakeTask(const SnapshotRequest& request,
-                                     std::shared_ptr<const Content> content,
+                                     std::shared_ptr<const PartitionSet> content,
                                      Writing& writing) const {
   SnapshotOrder order;
   order.directory = absl::StrCat(CheckpointsDirectory(options_.dir), "/", request.directory());

@@ -72,7 +72,7 @@ HealthState ParameterServer::Health() const { return impl_->Health(); }
 
 void ParameterServer::AddMetrics(MetricSet& metrics) const { impl_->AddMetrics(metrics); }
 
-std::shared_ptr<const Content> ParameterServer::content() const { return impl_->content(); }
+std::shared_ptr<const PartitionSet> ParameterServer::content() const { return impl_->content(); }
 
 uint64_t ParameterServer::generation() const { return impl_->generation(); }
 
@@ -154,7 +154,7 @@ absl::Status ParameterServer::Impl::CheckOrder(const Fence& fence, const std::st
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::shared_ptr<const Content>> ParameterServer::Impl::CheckContent(
+absl::StatusOr<std::shared_ptr<const PartitionSet>> ParameterServer::Impl::CheckContent(
     const Fence& fence) const {
   RETURN_IF_ERROR(CheckFence(fence, /*held=*/true));
   if (content_ != nullptr) return content_;
@@ -176,7 +176,7 @@ std::deque<ParkedExchange> ParameterServer::Impl::VoidAll(const absl::Status& wh
 
 void ParameterServer::Impl::Exchange(const absl::Cord& request, const CallPtr& call) {
   figures_.received_bytes += request.size();
-  if (pinned_->Above()) return parked_->Park(request, call, 0);
+  if (pinned_->OverLimit()) return parked_->Park(request, call, 0);
   if (const uint64_t needed = Answer(request, call)) parked_->Park(request, call, needed);
 }
 
@@ -194,7 +194,7 @@ uint64_t ParameterServer::Impl::Answer(const absl::Cord& request, const CallPtr&
     Refuse(call, decoded.status(), true);
     return 0;
   }
-  absl::StatusOr<std::shared_ptr<const Content>> content;
+  absl::StatusOr<std::shared_ptr<const PartitionSet>> content;
   absl::Status may;
   {
     MutexLock lock(mu_);
@@ -230,7 +230,7 @@ uint64_t ParameterServer::Impl::Answer(const absl::Cord& request, const CallPtr&
 }
 
 // Has the store do what has been let in.
-void ParameterServer::Impl::Carry(Caller caller, std::shared_ptr<const Content> content,
+void ParameterServer::Impl::Carry(Caller caller, std::shared_ptr<const PartitionSet> content,
                                   DecodedRequest request, PinnedReservation reserved) {
   const PushFence fence(generation_, request.header.fence().generation());
   const Store store(*content, figures_.updates, *waiting_);
@@ -293,7 +293,7 @@ void ParameterServer::Impl::ForgetStaged() {
 
 PsDescription ParameterServer::Impl::Description(bool intervals) {
   PsDescription description;
-  std::shared_ptr<const Content> content;
+  std::shared_ptr<const PartitionSet> content;
   {
     MutexLock lock(mu_);
     content = content_;

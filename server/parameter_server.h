@@ -19,7 +19,7 @@
 
 namespace paracord {
 
-struct Content;
+struct PartitionSet;
 
 struct PsOptions {
   uint32_t index = 0;
@@ -70,7 +70,7 @@ class ParameterServer : public Service {
   void AddMetrics(MetricSet& metrics) const;
 
   // For tests and the simulator. content: null while nothing is held.
-  std::shared_ptr<const Content> content() const;
+  std::shared_ptr<const PartitionSet> content() const;
   uint64_t generation() const;  // 0: never adopted
   const std::string& boot_id() const;
 

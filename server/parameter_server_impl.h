@@ -52,7 +52,7 @@ class ParameterServer::Impl : public SharedGate<Impl> {
   void LeaveUnlessPlaced(int code, const std::string& reason);
   HealthState Health() const;
   void AddMetrics(MetricSet& metrics) const;  // ps_metrics.cc
-  std::shared_ptr<const Content> content() const {
+  std::shared_ptr<const PartitionSet> content() const {
     MutexLock lock(mu_);
     return content_;
   }
@@ -71,7 +71,7 @@ class ParameterServer::Impl : public SharedGate<Impl> {
     double begun = 0;  // FigureSeconds() when its exchange came
     CallPtr call;
   };
-  void Carry(Caller caller, std::shared_ptr<const Content> content, DecodedRequest request,
+  void Carry(Caller caller, std::shared_ptr<const PartitionSet> content, DecodedRequest request,
              PinnedReservation reserved);
   void Refuse(const CallPtr& call, absl::Status why, bool counts);
   void Count(double begun, double waits_since, const absl::StatusOr<Parts>& reply);
@@ -89,10 +89,10 @@ class ParameterServer::Impl : public SharedGate<Impl> {
   // ---- orders that the executor carries out, load_and_snapshot.cc
   void Load(LoadRequest request, const CallPtr& call);
   void Keep(const LoadRequest& request, const CallPtr& call);
-  void RunLoad(LoadRequest request, std::shared_ptr<const Content> held,
+  void RunLoad(LoadRequest request, std::shared_ptr<const PartitionSet> held,
                const std::shared_ptr<PendingOrders::Loading>& loading);
   void Loaded(const std::shared_ptr<PendingOrders::Loading>& loading,
-              absl::StatusOr<std::shared_ptr<const Content>> content);
+              absl::StatusOr<std::shared_ptr<const PartitionSet>> content);
   // The error of a file as the answer to an order.
   static absl::Status OfFiles(const absl::Status& status);
 
@@ -103,7 +103,7 @@ class ParameterServer::Impl : public SharedGate<Impl> {
   std::shared_ptr<PreparedLoad> TakePrepared();
 
   void Snapshot(const SnapshotRequest& request, const CallPtr& call);
-  void MakeTask(const SnapshotRequest& request, std::shared_ptr<const Content> content,
+  void MakeTask(const SnapshotRequest& request, std::shared_ptr<const PartitionSet> content,
                 Writing& writing) const;
   void TakeAndWrite(const SnapshotRequest& request, const std::shared_ptr<Writing>& writing);
   void TakeCut(const SnapshotRequest& request, const std::shared_ptr<Writing>& writing);
@@ -124,7 +124,7 @@ class ParameterServer::Impl : public SharedGate<Impl> {
   // Checks an order of the coordinator that is obeyed, and notes that it was heard from.
   absl::Status CheckOrder(const Fence& fence, const std::string& coordinator, bool held)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  absl::StatusOr<std::shared_ptr<const Content>> CheckContent(const Fence& fence) const
+  absl::StatusOr<std::shared_ptr<const PartitionSet>> CheckContent(const Fence& fence) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Voids orders, holds and parked exchanges. What is returned is let go of without the lock; pulls
   // that wait are to be ended then, too.
@@ -178,7 +178,7 @@ class ParameterServer::Impl : public SharedGate<Impl> {
   std::atomic<uint64_t> generation_ = 0;          // 0: never adopted. Written under mu_
   std::string coordinator_ ABSL_GUARDED_BY(mu_);  // whom it obeys
   std::string proof_key_ ABSL_GUARDED_BY(mu_);    // matches coordinator_
-  std::shared_ptr<const Content> content_ ABSL_GUARDED_BY(mu_);
+  std::shared_ptr<const PartitionSet> content_ ABSL_GUARDED_BY(mu_);
   PendingOrders orders_ ABSL_GUARDED_BY(mu_);
   std::optional<int> ended_ ABSL_GUARDED_BY(mu_);  // the job, with this code; and it has stayed
   struct Holds {

@@ -156,7 +156,7 @@ void ParkedExchanges::LosePatience(int64_t waited_ms) {
           "exchanges wait for them no longer",
           HumanBytes(pinned_->bytes()), waited_ms, HumanBytes(pinned_->bytes_max()), kBoundedBy);
     }
-    pinned_->Forgive();
+    pinned_->RaiseLimit();
   }
   Resume();
 }

@@ -34,8 +34,8 @@ struct Writing {
   std::optional<uint64_t> cut;  // the state that it is of, in synchronous training
   std::atomic<bool> voided{false};
   std::vector<CallPtr> waiting;
-  std::shared_ptr<const Content> content;  // outlives the task
-  std::unique_ptr<SnapshotTask> task;      // used on the executor
+  std::shared_ptr<const PartitionSet> content;  // outlives the task
+  std::unique_ptr<SnapshotTask> task;           // used on the executor
 };
 
 // Answers are collected under a lock and given after it. Then what is void is let go of, too.

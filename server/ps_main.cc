@@ -129,7 +129,7 @@ int Main(int argc, char** argv) {
   if (!monitor.ok()) return Complain(argv[0], monitor.status(), ListenExitCode(monitor.status()));
   absl::StatusOr<std::unique_ptr<Listener>> offer = nullptr;
   if (own.ps.shared_memory) {
-    offer = OfferSharedMemory(ps, daemon.intake(), daemon.credentials().get());
+    offer = OfferSharedMemory(ps, daemon.request_budget(), daemon.credentials().get());
   }
   if (!offer.ok()) log.Warn("{}", std::string(offer.status().message()));
   const std::unique_ptr<ListenerCheck> check = daemon.CheckListener((*listener)->own_address());

@@ -40,7 +40,7 @@ void AddExchanges(const ExchangeFigures& figures, MetricSet& metrics) {
                   Number(figures.snapshots_failed));
 }
 
-void AddContent(const Content& content, MetricSet& metrics) {
+void AddContent(const PartitionSet& content, MetricSet& metrics) {
   double unhealthy = 0, trained = 0;
   for (const auto& partition : content.partitions) {
     unhealthy += partition->GetCounts().healthy ? 0 : 1;
@@ -62,7 +62,7 @@ void AddMemory(const MemoryBudget& memory, MetricSet& metrics) {
 }  // namespace
 
 void ParameterServer::Impl::AddMetrics(MetricSet& metrics) const {
-  std::shared_ptr<const Content> content;
+  std::shared_ptr<const PartitionSet> content;
   size_t parked = 0;
   bool draining = false, writing = false;
   {

@@ -38,15 +38,14 @@ void PsFlags::Set(PsOptions& options) const {
   options.pinned_bytes_max = static_cast<uint64_t>(pinned_mb) << 20;
 }
 
-absl::StatusOr<std::unique_ptr<Listener>> OfferSharedMemory(ParameterServer& ps,
-                                                            std::shared_ptr<Intake> intake,
-                                                            Credentials* credentials) {
+absl::StatusOr<std::unique_ptr<Listener>> OfferSharedMemory(
+    ParameterServer& ps, std::shared_ptr<RequestBudget> request_budget, Credentials* credentials) {
   Access access;
   if (credentials != nullptr) {
     const auto keys = credentials->Current();
     access = Access({.cluster = keys->own->cluster, .role = PeerRole::kWorker, .index = {}});
   }
-  return SharedNetwork::Offer(ps.boot_id(), ps, std::move(intake),
+  return SharedNetwork::Offer(ps.boot_id(), ps, std::move(request_budget),
                               SharedConnection::kReplyPatienceMs, access);
 }
 

@@ -11,7 +11,7 @@
 #include "common/executor.h"
 #include "common/memory_budget.h"
 #include "config/flags.h"
-#include "net/intake.h"
+#include "net/request_budget.h"
 #include "security/credentials.h"
 #include "server/parameter_server.h"
 
@@ -31,9 +31,8 @@ struct PsFlags {
 
 // Lets processes on this host that know the boot id of `ps` call it over shared memory. Only
 // workers do. `credentials` may be null. UNAVAILABLE: there is no socket for it.
-absl::StatusOr<std::unique_ptr<Listener>> OfferSharedMemory(ParameterServer& ps,
-                                                            std::shared_ptr<Intake> intake,
-                                                            Credentials* credentials);
+absl::StatusOr<std::unique_ptr<Listener>> OfferSharedMemory(
+    ParameterServer& ps, std::shared_ptr<RequestBudget> request_budget, Credentials* credentials);
 
 // Gives shared memory back, again and again on `lane`, that replies had and nobody has used since
 // the last time.

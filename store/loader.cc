@@ -168,7 +168,7 @@ absl::Status AddRows(const InitialWeights& weights, const LoadRequest& request,
 }
 
 absl::Status CreateAll(Files& files, const Job& job, const LoadRequest& request,
-                       const PartitionMaker& maker, Content& content) {
+                       const PartitionMaker& maker, PartitionSet& content) {
   ASSIGN_OR_RETURN(const std::unique_ptr<InitialWeights> weights,
                    InitialWeights::Open(files, job, Variables(request)));
   if (weights != nullptr) content.drawn = weights->Drawn(Variables(request));
@@ -200,7 +200,7 @@ absl::Status CreateAll(Files& files, const Job& job, const LoadRequest& request,
 }
 
 // No checkpoint of a synchronous job has two states.
-absl::Status CheckOneState(const std::string& directory, const Content& content) {
+absl::Status CheckOneState(const std::string& directory, const PartitionSet& content) {
   const Partition* first = nullptr;
   for (const auto& partition : content.partitions) {
     if (!content.sync || !partition->facts().trained) continue;
@@ -216,13 +216,13 @@ absl::Status CheckOneState(const std::string& directory, const Content& content)
   return absl::OkStatus();
 }
 
-void SortById(Content& content) {
+void SortById(PartitionSet& content) {
   std::sort(content.partitions.begin(), content.partitions.end(),
             [](const auto& a, const auto& b) { return a->facts().id < b->facts().id; });
 }
 
 // Takes over, ascending by id, the partitions of the order that the ps has now.
-absl::Status Retain(const LoadRequest& request, const Content* held, Content& content) {
+absl::Status Retain(const LoadRequest& request, const PartitionSet* held, PartitionSet& content) {
   if (!request.retain()) return absl::OkStatus();
   if (content.sync) {
     return absl::InvalidArgumentError(
@@ -240,7 +240,7 @@ absl::Status Retain(const LoadRequest& request, const Content* held, Content& co
 // Adds the prepared partitions, and reads the others from the checkpoint in `directory`.
 absl::Status RestoreAll(Files& files, const std::string& directory, const LoadRequest& request,
                         const Job& job, const PartitionMaker& maker, KnownDamage& damage,
-                        MemoryReservation& memory, PreparedLoad* prepared, Content& content) {
+                        MemoryReservation& memory, PreparedLoad* prepared, PartitionSet& content) {
   const bool continued = job.checkpoint.full_every > 1;
   const auto add = [&](Preparation& read) -> absl::Status {
     RETURN_IF_ERROR(read.Read(files, directory, damage));
@@ -260,13 +260,13 @@ absl::Status RestoreAll(Files& files, const std::string& directory, const LoadRe
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<const Content>> LoadContent(
+absl::StatusOr<std::shared_ptr<const PartitionSet>> LoadContent(
     Files& files, const std::string& dir, uint64_t partition_bytes_max,
     std::shared_ptr<PinnedBytes> pinned, MemoryBudget& memory, KnownDamage& damage,
     const LoadRequest& request, const HeldBefore& before) {
   RETURN_IF_ERROR(CheckRequest(request, partition_bytes_max));
   ASSIGN_OR_RETURN(const Job job, ParseJob(request.job_json()));
-  auto content = std::make_shared<Content>();
+  auto content = std::make_shared<PartitionSet>();
   content->run_id = request.fence().run_id();
   content->loaded_generation = request.fence().generation();
   content->plan = request.plan();
@@ -304,7 +304,7 @@ absl::StatusOr<std::shared_ptr<const Content>> LoadContent(
   content->trained = static_cast<size_t>(
       std::count_if(content->partitions.begin(), content->partitions.end(),
                     [](const auto& partition) { return partition->facts().trained; }));
-  return std::shared_ptr<const Content>(std::move(content));
+  return std::shared_ptr<const PartitionSet>(std::move(content));
 }
 
 }  // namespace paracord

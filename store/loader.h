@@ -24,8 +24,8 @@ MemoryNeed NeedOf(const LoadRequest& request, const Optimizer& optimizer,
 
 // What a ps holds when a Load arrives.
 struct HeldBefore {
-  const Content* content = nullptr;  // served until now
-  PreparedLoad* prepared = nullptr;  // read beside `content`
+  const PartitionSet* content = nullptr;  // served until now
+  PreparedLoad* prepared = nullptr;       // read beside `content`
 };
 
 // Loads an order. `dir` is the job's DIR; all partitions share `pinned`. INVALID_ARGUMENT: the
@@ -34,7 +34,7 @@ struct HeldBefore {
 // of these partitions. With `retain`, ordered partitions in `before.content` stay as they are, and
 // prepared ones are read on from where they are. Other errors as in storage/checkpoint.h and
 // storage/safetensors.h, with the file's name.
-absl::StatusOr<std::shared_ptr<const Content>> LoadContent(
+absl::StatusOr<std::shared_ptr<const PartitionSet>> LoadContent(
     Files& files, const std::string& dir, uint64_t partition_bytes_max,
     std::shared_ptr<PinnedBytes> pinned, MemoryBudget& memory, KnownDamage& damage,
     const LoadRequest& request, const HeldBefore& before = {});

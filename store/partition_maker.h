@@ -17,7 +17,7 @@ class PartitionMaker {
   // Uses the plan, optimizer, `sync` and `clip` of `content`, which must outlive the maker. With
   // `keeps_before`, partitions that form rounds keep the values before the newest round. All
   // partitions share `pinned`.
-  PartitionMaker(const Content& content, bool keeps_before, uint64_t seed,
+  PartitionMaker(const PartitionSet& content, bool keeps_before, uint64_t seed,
                  std::shared_ptr<PinnedBytes> pinned)
       : content_(content), keeps_before_(keeps_before), seed_(seed), pinned_(std::move(pinned)) {}
 
@@ -44,7 +44,7 @@ class PartitionMaker {
     return content_.sync ? ledger.steps() : ledger.applied();
   }
 
-  const Content& content_;
+  const PartitionSet& content_;
   const bool keeps_before_;
   const uint64_t seed_;
   const std::shared_ptr<PinnedBytes> pinned_;

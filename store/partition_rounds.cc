@@ -116,14 +116,14 @@ PartitionLedger::Entry PartitionRounds::Take(uint64_t generation, const PlanBatc
     examples += BatchExamples(plan_, lane + i, batch.batch);
   }
   const LaneRun run{lane, batch.lanes, examples, rejected};
-  const RoundSum::Taken taken = sum_.Take(generation, run, update, fresh);
-  if (taken == RoundSum::Taken::kPartly) {
+  const RoundSum::LaneOutcome taken = sum_.Take(generation, run, update, fresh);
+  if (taken == RoundSum::LaneOutcome::kPartly) {
     PROBE("ps.push.partly");
     return {PUSH_PARTLY, batch.batch};
   }
-  if (taken == RoundSum::Taken::kAlready) PROBE("ps.push.already_applied");
-  if (taken == RoundSum::Taken::kAlready) return {PUSH_ALREADY_APPLIED, batch.batch + 1};
-  if (taken != RoundSum::Taken::kWhole) return {PUSH_TAKEN, batch.batch + 1};
+  if (taken == RoundSum::LaneOutcome::kAlready) PROBE("ps.push.already_applied");
+  if (taken == RoundSum::LaneOutcome::kAlready) return {PUSH_ALREADY_APPLIED, batch.batch + 1};
+  if (taken != RoundSum::LaneOutcome::kWhole) return {PUSH_TAKEN, batch.batch + 1};
   if (!clip_.has_value() || sum_.no_examples()) return {PUSH_APPLIED, batch.batch + 1};
   PROBE("ps.round.waits_for_norms");
   const PartitionUpdate& mean = sum_.HeldMean();

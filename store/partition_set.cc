@@ -7,13 +7,13 @@
 
 namespace paracord {
 
-uint64_t ResidentBytes(const Content& content) {
+uint64_t ResidentBytes(const PartitionSet& content) {
   uint64_t bytes = 0;
   for (const auto& partition : content.partitions) bytes += partition->resident_bytes();
   return bytes;
 }
 
-void CountTables(const Content& content, MemoryBudget& memory) {
+void CountTables(const PartitionSet& content, MemoryBudget& memory) {
   const bool grows = std::ranges::any_of(
       content.partitions, [](const auto& partition) { return partition->growing(); });
   if (!grows) return;

@@ -32,7 +32,7 @@ struct RoundClip {
   uint32_t variables() const { return static_cast<uint32_t>(whole.size()); }
 };
 
-struct Content {
+struct PartitionSet {
   std::string run_id;
   uint64_t loaded_generation = 0;
   DataPlan plan;
@@ -63,10 +63,10 @@ struct Content {
 };
 
 // The resident bytes of all partitions.
-uint64_t ResidentBytes(const Content& content);
+uint64_t ResidentBytes(const PartitionSet& content);
 // Counts the partitions in `memory` if there are growing tables, whose rows come and go. Warns once
 // when they take the memory reserved for requests.
-void CountTables(const Content& content, MemoryBudget& memory);
+void CountTables(const PartitionSet& content, MemoryBudget& memory);
 
 // Describes a partition for Describe and SnapshotReply.
 PartitionDescription DescribePartition(const Partition::Facts& facts,

@@ -71,7 +71,7 @@ absl::Status ReadValues(const CheckedWant& wanted, Partition::AtState at,
   if (wanted.want.rows.has_value()) {
     return ReadRows(wanted, wanted.want.rows->size(), at, reserved, state, pieces);
   }
-  if (wanted.want.have_updates == updates) return absl::OkStatus();
+  if (wanted.want.known_version == updates) return absl::OkStatus();
   if (partition.is_table()) {
     return ReadRows(wanted, partition.facts().shape[0], at, reserved, state, pieces);
   }
@@ -102,7 +102,7 @@ absl::Status ReadValues(const CheckedWant& wanted, Partition::AtState at,
 
 }  // namespace
 
-uint64_t RowBytes(const Content& content, const ExchangeRequest& header) {
+uint64_t RowBytes(const PartitionSet& content, const ExchangeRequest& header) {
   uint64_t bytes = 0;
   for (const PartitionPull& pull : header.pull()) {
     const Partition* const partition = content.Find(pull.partition());

@@ -19,7 +19,7 @@ namespace paracord {
 
 // The bytes of row copies for the answer to a request. The header's counts are believed only as far
 // as the request's size allows: each row takes at least a byte of it.
-uint64_t RowBytes(const Content& content, const ExchangeRequest& header);
+uint64_t RowBytes(const PartitionSet& content, const ExchangeRequest& header);
 
 class PendingPull {
  public:

@@ -50,9 +50,9 @@ void PinnedBytes::Watch(std::function<void()> fell) {
   fell_.swap(fell);
 }
 
-void PinnedBytes::Forgive() {
+void PinnedBytes::RaiseLimit() {
   MutexLock lock(mu_);
-  forgiven_ = std::min(Pinned(), static_cast<int64_t>(share_->spare()));
+  raised_by_ = std::min(Pinned(), static_cast<int64_t>(share_->spare()));
 }
 
 void PinnedBytes::Replaced(const ChunkRef& chunk) {
@@ -64,9 +64,9 @@ void PinnedBytes::Replaced(const ChunkRef& chunk) {
 // the two sees the other.
 void PinnedBytes::Subtract(uint64_t bytes) {
   share_->Subtract(bytes);
-  if (!waits_ && forgiven_ == 0) return;
+  if (!waits_ && raised_by_ == 0) return;
   MutexLock lock(mu_);
-  forgiven_ = std::min<int64_t>(forgiven_, Pinned());
+  raised_by_ = std::min<int64_t>(raised_by_, Pinned());
   if (Fits(wanted_) && waits_.exchange(false) && fell_) fell_();
 }
 

@@ -32,12 +32,12 @@ class PinnedBytes {
   uint64_t bytes() const;
   // The limit, not counting bytes that are forgiven.
   uint64_t bytes_max() const { return share_->bytes_max(); }
-  bool Above() const { return share_->bytes() > Limit(); }
+  bool OverLimit() const { return share_->bytes() > Limit(); }
 
   // The most bytes that may ever be reserved at once.
   uint64_t reserved_max() const { return share_->bytes_max() + share_->spare(); }
   // Whether so many bytes more are within the limit. More than the limit fit while nothing else is
-  // pinned, up to reserved_max; 0 fit unless Above.
+  // pinned, up to reserved_max; 0 fit unless OverLimit.
   bool Fits(uint64_t bytes) const { return FitsBeside(Pinned(), bytes); }
   // Counts the bytes if they fit; otherwise returns false and counts nothing.
   bool Reserve(uint64_t bytes);
@@ -55,7 +55,7 @@ class PinnedBytes {
   // Called when readers do not release the pinned bytes in time: raises the limit by these bytes
   // (at most by the share's spare bytes) while they stay pinned. Other exchanges go on, limited by
   // the bytes that they pin.
-  void Forgive();
+  void RaiseLimit();
 
   // Called by a partition, under its lock or at its end, when `chunk` leaves its block.
   void Replaced(const ChunkRef& chunk);
@@ -67,12 +67,12 @@ class PinnedBytes {
   bool FitsBeside(int64_t pinned, uint64_t bytes) const;
   void Add(uint64_t bytes) { share_->Add(bytes); }
   void Subtract(uint64_t bytes);
-  int64_t Limit() const { return static_cast<int64_t>(share_->bytes_max()) + forgiven_; }
+  int64_t Limit() const { return static_cast<int64_t>(share_->bytes_max()) + raised_by_; }
   // The share counts below 0 for a moment if a chunk is released while it is replaced.
   int64_t Pinned() const { return std::max<int64_t>(share_->bytes(), 0); }
 
   const std::shared_ptr<MemoryShare> share_;  // thread-safe itself
-  std::atomic<int64_t> forgiven_{0};          // written under mu_
+  std::atomic<int64_t> raised_by_{0};         // written under mu_
 
   std::atomic<bool> waits_{false};
   std::atomic<uint64_t> wanted_{0};  // bytes that the waiting exchange needs

@@ -33,7 +33,7 @@ absl::Status SameCut(const Manifest& manifest, const VariableSpec& now, const Pa
 
 }  // namespace
 
-Preparation::Preparation(const LoadRequest& order, const Content& content,
+Preparation::Preparation(const LoadRequest& order, const PartitionSet& content,
                          const PartitionMaker& maker, MemoryReservation& memory)
     : order_(order), content_(content), maker_(maker), memory_(memory) {
   for (const PartitionSpec& spec : order.partitions()) {
@@ -53,7 +53,7 @@ bool Preparation::Has(uint32_t partition) const {
   return std::ranges::find(ids_, partition) != ids_.end();
 }
 
-void Preparation::Keep(const LoadRequest& order, const Content& content) {
+void Preparation::Keep(const LoadRequest& order, const PartitionSet& content) {
   std::set<uint32_t> ordered;
   for (const PartitionSpec& spec : order.partitions()) {
     if (content.Find(spec.id()) == nullptr) ordered.insert(spec.id());

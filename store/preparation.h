@@ -26,7 +26,7 @@ class Preparation {
   // `content` has the plan and the optimizer, and outlives this object, as `order` and `maker` do;
   // of the order it takes those of the partitions that are not in `content` yet. `memory` counts
   // rows while they are not served.
-  Preparation(const LoadRequest& order, const Content& content, const PartitionMaker& maker,
+  Preparation(const LoadRequest& order, const PartitionSet& content, const PartitionMaker& maker,
               MemoryReservation& memory);
 
   // Reads what the checkpoint in `directory`, which is called `name`, has. After an error it may be
@@ -37,7 +37,7 @@ class Preparation {
   const std::string& checkpoint() const { return checkpoint_; }
   bool Has(uint32_t partition) const;
   // Forgets the partitions that are not among those of the order, or are in `content` already.
-  void Keep(const LoadRequest& order, const Content& content);
+  void Keep(const LoadRequest& order, const PartitionSet& content);
   size_t size() const { return ids_.size(); }
 
   // Makes the partitions of what was read, once. `own`: a later checkpoint may continue the one
@@ -50,7 +50,7 @@ class Preparation {
   const VariableSpec& VariableOf(size_t place) const;
 
   const LoadRequest& order_;
-  const Content& content_;
+  const PartitionSet& content_;
   const PartitionMaker& maker_;
   MemoryReservation& memory_;
   std::vector<const PartitionSpec*> specs_;
@@ -86,7 +86,7 @@ class PreparedLoad {
   const LoadRequest order_;
   const std::shared_ptr<MemoryBudget> budget_;
   MemoryReservation reserved_;
-  Content content_;
+  PartitionSet content_;
   std::optional<PartitionMaker> maker_;
   std::optional<Preparation> partitions_;
 };

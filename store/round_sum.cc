@@ -79,12 +79,13 @@ void RoundSum::BeginGeneration(uint64_t generation) {
   if (taken_ > 0) Begin(lanes_);
 }
 
-RoundSum::Taken RoundSum::Take(uint64_t generation, const LaneRun& run,
-                               const PartitionUpdate& update, std::unique_ptr<Buffer>& fresh) {
+RoundSum::LaneOutcome RoundSum::Take(uint64_t generation, const LaneRun& run,
+                                     const PartitionUpdate& update,
+                                     std::unique_ptr<Buffer>& fresh) {
   BeginGeneration(generation);
   uint32_t had = 0;
   for (uint32_t i = 0; i < run.count; ++i) had += has_[run.first + i] ? 1 : 0;
-  if (had > 0) return had == run.count ? Taken::kAlready : Taken::kPartly;
+  if (had > 0) return had == run.count ? LaneOutcome::kAlready : LaneOutcome::kPartly;
   for (uint32_t i = 0; i < run.count; ++i) has_[run.first + i] = true;
   rejected_[run.first] = run.rejected;
   taken_ += run.count;
@@ -95,7 +96,7 @@ RoundSum::Taken RoundSum::Take(uint64_t generation, const LaneRun& run,
     ++buffers_;
   }
   SayWhatIsWanted();
-  return taken_ == lanes_ ? Taken::kWhole : Taken::kTaken;
+  return taken_ == lanes_ ? LaneOutcome::kWhole : LaneOutcome::kTaken;
 }
 
 // Goes up from the run's node as long as siblings are whole. What it carries is the update, or from

@@ -31,7 +31,7 @@ struct LaneRun {
 
 class RoundSum {
  public:
-  enum class Taken {
+  enum class LaneOutcome {
     kTaken,    // the round waits for other lanes
     kAlready,  // the sum has all lanes of the push; nothing changed
     kPartly,   // the sum has some lanes; nothing changed, they have to come one by one
@@ -59,8 +59,8 @@ class RoundSum {
   // Calls BeginGeneration, then adds a push. `run` is a valid run (IsLaneRun) and `update` fits the
   // shape; an update without gradient counts as zeros. Rows of a gradient that is not flat are
   // decoded here, slowly, under the lock. Uses `fresh` only where a buffer is missing.
-  Taken Take(uint64_t generation, const LaneRun& run, const PartitionUpdate& update,
-             std::unique_ptr<Buffer>& fresh);
+  LaneOutcome Take(uint64_t generation, const LaneRun& run, const PartitionUpdate& update,
+                   std::unique_ptr<Buffer>& fresh);
   // The mean over the examples of all lanes that were not rejected, once the round is whole; none
   // if no lane has a gradient. May refer to the update of the last Take, and is valid until Begin.
   const PartitionUpdate& Mean();

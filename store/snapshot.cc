@@ -42,14 +42,14 @@ class Countdown {
 
 }  // namespace
 
-SnapshotTask::SnapshotTask(Files& files, const Content& content, SnapshotOrder order,
+SnapshotTask::SnapshotTask(Files& files, const PartitionSet& content, SnapshotOrder order,
                            MemoryShare& copies, const std::atomic<bool>& voided)
     : files_(files),
       content_(content),
       order_(std::move(order)),
       copies_(copies),
       voided_(voided),
-      give_way_left_(kGiveWayStepsAll) {}
+      yields_left_(kGiveWayStepsAll) {}
 
 SnapshotTask::~SnapshotTask() { Forget(); }
 
@@ -58,9 +58,9 @@ bool SnapshotTask::Writes(const Partition& partition) const {
          std::ranges::find(order_.only, partition.facts().id) != order_.only.end();
 }
 
-void SnapshotTask::GiveWay() {
-  for (int i = 0; i < kGiveWaySteps && give_way_left_ > 0 && content_.pushes.load() > 0; ++i) {
-    --give_way_left_;
+void SnapshotTask::YieldToPushes() {
+  for (int i = 0; i < kGiveWaySteps && yields_left_ > 0 && content_.pushes.load() > 0; ++i) {
+    --yields_left_;
     std::this_thread::sleep_for(kGiveWayStep);
   }
 }
@@ -92,9 +92,9 @@ absl::Status SnapshotTask::MakeImages() {
 // copied at once, one after another: a push meets at most one referenced partition.
 absl::Status SnapshotTask::TakeNow() {
   RETURN_IF_ERROR(MakeImages());
-  for (Taken& one : taken_) {
+  for (CapturedPartition& one : taken_) {
     if (voided_.load()) return Voided();
-    if (one.copied) GiveWay();
+    if (one.copied) YieldToPushes();
     one.image->Refer();
     one.image->Copy();
   }
@@ -105,10 +105,10 @@ absl::Status SnapshotTask::TakeAt(uint64_t cut, std::function<void()> taken) {
   RETURN_IF_ERROR(MakeImages());
   content_.armed = this;
   const auto trained = std::ranges::count_if(
-      taken_, [](const Taken& one) { return one.partition->facts().trained; });
+      taken_, [](const CapturedPartition& one) { return one.partition->facts().trained; });
   // One count more, so that `taken` runs only after all partitions have been asked.
   const auto left = std::make_shared<Countdown>(trained + 1, std::move(taken));
-  for (Taken& one : taken_) {
+  for (CapturedPartition& one : taken_) {
     if (voided_.load()) return Voided();
     if (!one.partition->facts().trained) {
       one.image->Refer();
@@ -134,13 +134,13 @@ void SnapshotTask::Forget() {
 absl::StatusOr<std::unique_ptr<SafetensorsWriter>> SnapshotTask::Begin(const std::string& path) {
   std::vector<TensorInfo> tensors;
   std::map<std::string, PartitionMetadata> metadata;
-  for (Taken& item : taken_) {
+  for (CapturedPartition& item : taken_) {
     const std::string& name = item.partition->facts().name;
     std::ranges::move(item.image->tensors(), std::back_inserter(tensors));
     item.ledger = LedgerToText(item.image->counts().ledger.ToProto(/*intervals=*/true));
     metadata[name] = item.image->metadata();
   }
-  for (const Taken& item : taken_) {
+  for (const CapturedPartition& item : taken_) {
     tensors.push_back({.name = LedgerTensorName(item.partition->facts().name),
                        .dtype = "U8",
                        .shape = {item.ledger.size()}});
@@ -152,27 +152,27 @@ absl::StatusOr<std::unique_ptr<SafetensorsWriter>> SnapshotTask::Begin(const std
 absl::Status SnapshotTask::WriteAll(SafetensorsWriter& writer) {
   const auto append = [&](std::string_view bytes) -> absl::Status {
     if (voided_.load()) return Voided();
-    GiveWay();
+    YieldToPushes();
     return writer.Append(bytes);
   };
   for (size_t i = 0; i < taken_.size(); ++i) {
     if (i == taken_.size() / 2) FAILPOINT_STATUS("ps.snapshot.half");
     RETURN_IF_ERROR(taken_[i].image->Write(append));
   }
-  for (const Taken& item : taken_) RETURN_IF_ERROR(writer.Append(item.ledger));
+  for (const CapturedPartition& item : taken_) RETURN_IF_ERROR(writer.Append(item.ledger));
   return writer.Finish();
 }
 
 absl::StatusOr<SnapshotReply> SnapshotTask::Write() {
   const TraceSpan span("snapshot");
   if (voided_.load()) return Voided();
-  for (Taken& one : taken_) {
+  for (CapturedPartition& one : taken_) {
     if (!one.awaited || !one.copied) continue;
-    GiveWay();
+    YieldToPushes();
     one.image->Copy();
   }
   // Images whose tensors are bytes come last, as the file format requires.
-  std::stable_partition(taken_.begin(), taken_.end(), [](const Taken& one) {
+  std::stable_partition(taken_.begin(), taken_.end(), [](const CapturedPartition& one) {
     return one.image->tensors().front().dtype == "F32";
   });
   const std::string name = PsFileName(order_.identity.ps, order_.identity.ps_count);
@@ -196,8 +196,9 @@ SnapshotReply SnapshotTask::Reply(const std::string& name, const SafetensorsWrit
   reply.set_file(name);
   reply.set_bytes(writer.bytes());
   reply.set_crc32c(writer.crc32c());
-  std::ranges::sort(taken_, {}, [](const Taken& one) { return one.partition->facts().id; });
-  for (const Taken& item : taken_) {
+  std::ranges::sort(taken_, {},
+                    [](const CapturedPartition& one) { return one.partition->facts().id; });
+  for (const CapturedPartition& item : taken_) {
     PartitionDescription& described = *reply.add_partitions();
     described =
         DescribePartition(item.partition->facts(), item.image->counts(), /*intervals=*/false);

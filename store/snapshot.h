@@ -35,7 +35,7 @@ class SnapshotTask {
   // All arguments but `order` must outlive the task. Partitions are copied as long as they fit in
   // half of the share `copies`; the others are read in place, and the share counts old values of
   // table rows that pushes change meanwhile.
-  SnapshotTask(Files& files, const Content& content, SnapshotOrder order, MemoryShare& copies,
+  SnapshotTask(Files& files, const PartitionSet& content, SnapshotOrder order, MemoryShare& copies,
                const std::atomic<bool>& voided);
   ~SnapshotTask();
 
@@ -55,7 +55,7 @@ class SnapshotTask {
   absl::StatusOr<SnapshotReply> Write();
 
  private:
-  struct Taken {
+  struct CapturedPartition {
     Partition* partition;
     std::unique_ptr<PartitionImage> image;
     bool copied = false;
@@ -65,20 +65,20 @@ class SnapshotTask {
   bool Writes(const Partition& partition) const;
   // Yields to pushes that are being applied, within limits, because both need memory bandwidth and
   // processors.
-  void GiveWay();
+  void YieldToPushes();
   absl::Status MakeImages();
   absl::StatusOr<std::unique_ptr<SafetensorsWriter>> Begin(const std::string& path);
   absl::Status WriteAll(SafetensorsWriter& writer);
   SnapshotReply Reply(const std::string& name, const SafetensorsWriter& writer);
 
   Files& files_;
-  const Content& content_;
+  const PartitionSet& content_;
   const SnapshotOrder order_;
   MemoryShare& copies_;
   const std::atomic<bool>& voided_;
-  int give_way_left_;
+  int yields_left_;
   std::optional<MemoryReservation> reserved_;  // for as long as what is taken lives
-  std::vector<Taken> taken_;
+  std::vector<CapturedPartition> taken_;
 };
 
 }  // namespace paracord

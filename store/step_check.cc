@@ -48,7 +48,8 @@ std::string WhereNotFinite(const Partition& partition, const PartitionUpdate& up
                       " has a gradient that is not finite");
 }
 
-absl::StatusOr<CheckedUpdate> CheckUpdate(const Content& content, Update update, bool rejected) {
+absl::StatusOr<CheckedUpdate> CheckUpdate(const PartitionSet& content, Update update,
+                                          bool rejected) {
   Partition* const partition = content.Find(update.partition);
   const auto refuse = [&](const std::string& why) {
     return RefusePartition(update.partition, why);
@@ -74,7 +75,7 @@ absl::StatusOr<CheckedUpdate> CheckUpdate(const Content& content, Update update,
 }
 
 // A batch entered past the job's end would count, and no coordinator could go on from there.
-absl::Status CheckBeforeEnd(const Content& content, const BatchId& batch) {
+absl::Status CheckBeforeEnd(const PartitionSet& content, const BatchId& batch) {
   uint64_t place = 0;
   const bool far = __builtin_mul_overflow(batch.epoch(), BatchesPerEpoch(content.plan), &place) ||
                    __builtin_add_overflow(
@@ -86,7 +87,7 @@ absl::Status CheckBeforeEnd(const Content& content, const BatchId& batch) {
 }
 
 // The lanes that a push is the sum of.
-absl::Status CheckLanes(const Content& content, const Step& step) {
+absl::Status CheckLanes(const PartitionSet& content, const Step& step) {
   if (step.lanes == 1) return absl::OkStatus();
   const auto refuse = [&](const std::string& why) {
     return absl::InvalidArgumentError(absl::StrCat("lanes: the push is of ", step.lanes, why));
@@ -104,8 +105,8 @@ absl::Status CheckLanes(const Content& content, const Step& step) {
                              "and the last lane has to be one of the round"));
 }
 
-absl::Status CheckUpdates(const Content& content, const Step& step, std::vector<Update> updates,
-                          CheckedStep& checked) {
+absl::Status CheckUpdates(const PartitionSet& content, const Step& step,
+                          std::vector<Update> updates, CheckedStep& checked) {
   ASSIGN_OR_RETURN(checked.batch, FindBatch(content.plan, step.batch));
   RETURN_IF_ERROR(CheckBeforeEnd(content, step.batch));
   RETURN_IF_ERROR(CheckLanes(content, step));
@@ -126,7 +127,7 @@ absl::Status CheckUpdates(const Content& content, const Step& step, std::vector<
   return absl::OkStatus();
 }
 
-absl::StatusOr<CheckedWant> CheckWant(const Content& content, Want want) {
+absl::StatusOr<CheckedWant> CheckWant(const PartitionSet& content, Want want) {
   const Partition* const partition = content.Find(want.partition);
   if (partition == nullptr) return RefusePartition(want.partition, "it is not held here");
   if (!IsDense(want.encoding)) {
@@ -145,7 +146,7 @@ absl::StatusOr<CheckedWant> CheckWant(const Content& content, Want want) {
   return CheckedWant{partition, std::move(want)};
 }
 
-absl::Status CheckNorms(const Content& content, const RoundNorms& norms) {
+absl::Status CheckNorms(const PartitionSet& content, const RoundNorms& norms) {
   if (!content.clip.has_value()) {
     return absl::InvalidArgumentError("norms of a round come, and the job clips no round by norm");
   }
@@ -164,7 +165,7 @@ absl::Status CheckNorms(const Content& content, const RoundNorms& norms) {
 
 // A worker that pulls the state of all trained partitions proves that nobody needs the state
 // before.
-absl::Status WantsAllTrained(const Content& content, const std::vector<CheckedWant>& wants) {
+absl::Status WantsAllTrained(const PartitionSet& content, const std::vector<CheckedWant>& wants) {
   const auto trained = std::ranges::count_if(
       wants, [](const CheckedWant& want) { return want.partition->facts().trained; });
   // No partition is named twice.
@@ -187,7 +188,7 @@ uint64_t ElementsOf(const Partition& partition, const Rows& rows) {
                           : partition.facts().bytes / sizeof(float);
 }
 
-absl::StatusOr<CheckedStep> CheckStep(const Content& content, StepRequest request) {
+absl::StatusOr<CheckedStep> CheckStep(const PartitionSet& content, StepRequest request) {
   CheckedStep checked;
   if (request.state.has_value()) {
     RETURN_IF_ERROR(CheckState(content.plan, request.state->state, content.batches_end));

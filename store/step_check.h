@@ -29,7 +29,7 @@ struct CheckedStep {
 };
 
 // INVALID_ARGUMENT names the partition and the reason.
-absl::StatusOr<CheckedStep> CheckStep(const Content& content, StepRequest request);
+absl::StatusOr<CheckedStep> CheckStep(const PartitionSet& content, StepRequest request);
 
 // The elements of these rows, or of all.
 uint64_t ElementsOf(const Partition& partition, const Rows& rows);

@@ -17,16 +17,16 @@
 namespace paracord {
 namespace {
 
-// Counts a push in Content::pushes during its lifetime.
-class Pushing {
+// Counts a push in PartitionSet::pushes during its lifetime.
+class PushCounter {
  public:
   // null: counts nothing.
-  explicit Pushing(std::atomic<int>* pushes) : pushes_(pushes) {
+  explicit PushCounter(std::atomic<int>* pushes) : pushes_(pushes) {
     if (pushes_ != nullptr) ++*pushes_;
   }
-  ~Pushing() { End(); }
-  Pushing(const Pushing&) = delete;
-  Pushing& operator=(const Pushing&) = delete;
+  ~PushCounter() { End(); }
+  PushCounter(const PushCounter&) = delete;
+  PushCounter& operator=(const PushCounter&) = delete;
 
   void End() {
     if (std::atomic<int>* const pushes = std::exchange(pushes_, nullptr)) --*pushes;
@@ -95,7 +95,7 @@ WaitingPulls::Ticket Store::Exchange(DecodedRequest request, const PushFence& fe
 absl::StatusOr<PendingPull> Store::Enter(StepRequest request, const PushFence& fence,
                                          PinnedReservation reserved) const {
   const bool pushes = request.step.has_value();
-  Pushing pushing(pushes || request.norms.has_value() ? &content_.pushes : nullptr);
+  PushCounter pushing(pushes || request.norms.has_value() ? &content_.pushes : nullptr);
   const int64_t received = TraceBegin();
   absl::StatusOr<CheckedStep> step = CheckStep(content_, std::move(request));
   TraceEnd("check", received);

@@ -35,7 +35,7 @@ class Store {
   using Reply = WaitingPulls::Reply;
 
   // All must live longer than the store, the content until all steps are answered.
-  Store(const Content& content, UpdateCounters& counters, WaitingPulls& waiting)
+  Store(const PartitionSet& content, UpdateCounters& counters, WaitingPulls& waiting)
       : content_(content), counters_(counters), waiting_(waiting) {}
 
   // Applies a step and reads the wanted values after it, or at the wanted state. `reply` is called
@@ -72,7 +72,7 @@ class Store {
   // every partition has the whole round.
   bool EnterOwnNorms(uint64_t round, const PushFence& fence) const;
 
-  const Content& content_;
+  const PartitionSet& content_;
   UpdateCounters& counters_;
   WaitingPulls& waiting_;
 };

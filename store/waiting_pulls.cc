@@ -19,7 +19,7 @@ absl::Status Overtaken() {
 }  // namespace
 
 struct WaitingPulls::Pull {
-  Pull(const Content& c, const WantedState& wanted, const PushFence& f, PendingPull p, Reply r,
+  Pull(const PartitionSet& c, const WantedState& wanted, const PushFence& f, PendingPull p, Reply r,
        MemoryShare& share)
       : content(c),
         state(wanted.state),
@@ -43,7 +43,7 @@ struct WaitingPulls::Pull {
     }
   }
 
-  const Content& content;
+  const PartitionSet& content;
   const uint64_t state;
   const bool squares;  // to be told wherever there are any
   const PushFence fence;
@@ -105,7 +105,7 @@ void WaitingPulls::Answer(Pull& pull, const Lack& lack) {
   pull.reply(pull.Answer());
 }
 
-WaitingPulls::Ticket WaitingPulls::Wait(const Content& content, const WantedState& wanted,
+WaitingPulls::Ticket WaitingPulls::Wait(const PartitionSet& content, const WantedState& wanted,
                                         const PushFence& fence, PendingPull pending,
                                         const Reply& reply, const WaitsFn& waits) {
   const auto pull =
@@ -174,12 +174,12 @@ WaitingPulls::PullPtr WaitingPulls::Remove(const Key& key) {
 
 // The partition's lock orders this push and a pull's look at the ledger: a pull that did not see
 // the push was counted in size_ before.
-void WaitingPulls::Entered(const Content& content, const PlanBatch& batch) {
+void WaitingPulls::Entered(const PartitionSet& content, const PlanBatch& batch) {
   const States states = StatesAfter(content.plan, batch);
   AnswerThose(content, states.first, states.last);
 }
 
-void WaitingPulls::AnswerThose(const Content& content, uint64_t first, uint64_t last) {
+void WaitingPulls::AnswerThose(const PartitionSet& content, uint64_t first, uint64_t last) {
   if (size() == 0) return;
   std::vector<std::pair<Key, PullPtr>> looked;
   {

@@ -51,13 +51,13 @@ class WaitingPulls : public SharedGate<WaitingPulls> {
   // many pulls wait, or they take too much memory; a pull whose push was entered then gets an
   // answer without values, so that the push's outcome is not lost. ABORTED: the generation of
   // `fence` is over. OUT_OF_RANGE, in synchronous training: a partition no longer has the state.
-  Ticket Wait(const Content& content, const WantedState& wanted, const PushFence& fence,
+  Ticket Wait(const PartitionSet& content, const WantedState& wanted, const PushFence& fence,
               PendingPull pull, const Reply& reply, const WaitsFn& waits = {});
   // All partitions of `content` have entered a batch (in synchronous training, its whole round):
   // answers the pulls that waited for it.
-  void Entered(const Content& content, const PlanBatch& batch);
+  void Entered(const PartitionSet& content, const PlanBatch& batch);
   // A round has been applied, which completes `state`.
-  void Reached(const Content& content, uint64_t state) { AnswerThose(content, state, state); }
+  void Reached(const PartitionSet& content, uint64_t state) { AnswerThose(content, state, state); }
   // Drops a pull whose caller has gone away.
   void Drop(const Ticket& ticket);
 
@@ -86,7 +86,7 @@ class WaitingPulls : public SharedGate<WaitingPulls> {
   static DecodedReply AnswerWithout(Pull& pull, Partition::Lack lack);
   static void Answer(Pull& pull, const Lack& lack);
   // Answers the pulls for states from `first` to `last` that need not wait.
-  void AnswerThose(const Content& content, uint64_t first, uint64_t last);
+  void AnswerThose(const PartitionSet& content, uint64_t first, uint64_t last);
   // Answers pulls that time out. On the loop.
   void AnswerOverdue();
 

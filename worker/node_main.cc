@@ -161,7 +161,7 @@ int RunNode(WorkerOptions worker, const NodeFlags& flags, const DaemonFlags& sha
   if (!monitor.ok()) return Complain(program, monitor.status(), ListenExitCode(monitor.status()));
   absl::StatusOr<std::unique_ptr<Listener>> offer = nullptr;
   if (flags.ps.shared_memory) {
-    offer = OfferSharedMemory(node.ps(), daemon.intake(), daemon.credentials().get());
+    offer = OfferSharedMemory(node.ps(), daemon.request_budget(), daemon.credentials().get());
   }
   if (!offer.ok()) log.Warn("{}", std::string(offer.status().message()));
   std::unique_ptr<ListenerCheck> check = daemon.CheckListener((*listener)->own_address());

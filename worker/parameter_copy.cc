@@ -332,7 +332,7 @@ Parts ParameterCopy::Request(uint32_t ps, const std::string& worker, const Excha
           order.incoming == nullptr ? nullptr : order.incoming->rows.get();
       NameRows(IdsOf(part, rows), part.id, Piece::PULL_IDS, *pull.mutable_rows(), pieces);
     } else if (part.have == wanted) {
-      pull.set_have_updates(part.updates);
+      pull.set_known_version(part.updates);
     }
     if (!order.batch.has_value() || !part.trained) continue;
     PartitionPush& push = *header.add_push() = PushOf(part, order);

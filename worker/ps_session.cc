@@ -10,7 +10,7 @@
 #include "common/limit_error.h"
 #include "common/probe.h"
 #include "common/status_text.h"
-#include "exchange/reply_landing.h"
+#include "exchange/reply_sink.h"
 #include "proto/protocol.h"
 
 namespace paracord {
@@ -38,7 +38,7 @@ size_t TrainedPartitions(const Session& session, std::span<const VariableSpec> v
 class PsSession::Step : public StepArrays {
  public:
   Step(std::shared_ptr<ParameterCopy> copy, uint32_t buffer, SharedRows rows,
-       std::shared_ptr<EarlyPush> early)
+       std::shared_ptr<StagedPushSender> early)
       : copy_(std::move(copy)),
         pulled_(copy_->pulled()),
         buffer_(buffer),
@@ -70,7 +70,7 @@ class PsSession::Step : public StepArrays {
   }
 
   uint32_t buffer() const { return buffer_; }
-  const std::shared_ptr<EarlyPush>& early() const { return early_; }
+  const std::shared_ptr<StagedPushSender>& early() const { return early_; }
 
  private:
   const std::shared_ptr<ParameterCopy> copy_;
@@ -78,8 +78,8 @@ class PsSession::Step : public StepArrays {
   const uint32_t buffer_;
   const SharedRows rows_;
   std::vector<std::span<const float>> values_;
-  std::vector<std::vector<float>> gathered_;  // by variable
-  const std::shared_ptr<EarlyPush> early_;    // or nullptr
+  std::vector<std::vector<float>> gathered_;       // by variable
+  const std::shared_ptr<StagedPushSender> early_;  // or nullptr
 };
 
 PsSession::PsSession(PsSessionOptions options, Session session, std::shared_ptr<Workload> workload,
@@ -95,7 +95,7 @@ PsSession::PsSession(PsSessionOptions options, Session session, std::shared_ptr<
       // nobody waiting. Of lanes side by side most are pushed later, or as a sum.
       pushes_early_(!options_.overlap && !options_.transfer.keeps_residuals() &&
                     !workload_->clip.on() && workload_->devices == nullptr),
-      early_pauses_(std::make_shared<EarlyPushPauses>(links_.size())),
+      early_pauses_(std::make_shared<StagedPushPauses>(links_.size())),
       norms_(TrainedPartitions(session_, workload_->program->variables()),
              static_cast<uint32_t>(workload_->program->variables().size())) {}
 
@@ -129,10 +129,10 @@ std::shared_ptr<StepArrays> PsSession::Begin(const SharedRows& rows, uint32_t pl
   const bool single = workload_->devices == nullptr;
   const uint32_t buffer = single && calls_.done != nullptr ? 1 - calls_.order.buffer : place;
   copy_->BeginBatch(buffer);
-  std::shared_ptr<EarlyPush> early;
+  std::shared_ptr<StagedPushSender> early;
   if (pushes_early_) {
-    early = std::make_shared<EarlyPush>(
-        EarlyPushOptions{options_.task, options_.exchange_ms, options_.early_push_bytes}, copy_,
+    early = std::make_shared<StagedPushSender>(
+        StagedPushOptions{options_.task, options_.exchange_ms, options_.staged_push_bytes}, copy_,
         buffer, links_, environment_, gate_.Hold(), early_pauses_);
   }
   reading_ = true;
@@ -156,7 +156,7 @@ void PsSession::GiveUp(const StepArrays& step) {
   const Step& own = static_cast<const Step&>(step);
   // Some of the calls that were sent early may be under way.
   if (own.early() == nullptr || !own.early()->any_sent()) return;
-  PROBE("worker.early_push.given_up");
+  PROBE("worker.staged_push.given_up");
   copy_->GiveUpGradients(own.buffer());
 }
 
@@ -221,7 +221,7 @@ void PsSession::Send(uint32_t ps) {
     answering->compare_exchange_strong(never, TraceBegin());
   };
   // With overlap the values may be read while they come.
-  std::shared_ptr<Landing> landing = MakeExchangeLanding(
+  std::shared_ptr<ReplySink> sink = MakeExchangeSink(
       copy_->ReplyBytesMax(ps, calls_.order),
       [copy = copy_, ps, order = calls_.order, overlap = options_.overlap, answers](
           uint32_t partition, uint64_t offset, uint64_t bytes) {
@@ -233,7 +233,7 @@ void PsSession::Send(uint32_t ps) {
                                   if (id == exchange_id_) Answered(ps, std::move(reply));
                                 });
   links_[ps]->CallInto(method::kExchange, copy_->Request(ps, options_.task, calls_.order, staged),
-                       options_.exchange_ms, std::move(landing),
+                       options_.exchange_ms, std::move(sink),
                        [answers, answered = std::move(answered)](absl::StatusOr<absl::Cord> reply) {
                          answers();
                          answered(std::move(reply));

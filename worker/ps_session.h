@@ -1,6 +1,6 @@
 // A ParameterSession with the ps of a cluster: a copy of the parameters (parameter_copy.h), calls
 // that are repeated until they are answered or were tried often enough, and gradients that leave
-// early (early_push.h). Owned by the trainer, used on the loop.
+// early (staged_push.h). Owned by the trainer, used on the loop.
 #pragma once
 
 #include <atomic>
@@ -18,10 +18,10 @@
 #include "common/trace.h"
 #include "program/workload.h"
 #include "proto/paracord.pb.h"
-#include "worker/early_push.h"
 #include "worker/norms_carrier.h"
 #include "worker/parameter_copy.h"
 #include "worker/parameter_session.h"
+#include "worker/staged_push.h"
 
 namespace paracord {
 
@@ -31,7 +31,7 @@ struct PsSessionOptions {
   uint32_t tries = 3;           // of one exchange
   TransferOptions transfer;
   bool overlap = false;  // values may be read while an exchange is under way
-  uint64_t early_push_bytes = kEarlyPushBytes;
+  uint64_t staged_push_bytes = kStagedPushBytes;
 };
 
 class PsSession : public ParameterSession {
@@ -68,9 +68,9 @@ class PsSession : public ParameterSession {
   };
   struct Calls {
     ExchangeOrder order;
-    std::shared_ptr<EarlyPush> early;  // what was sent before
-    uint32_t open = 0;                 // ps that take part and have not answered
-    std::vector<PsTries> tries;        // by ps
+    std::shared_ptr<StagedPushSender> early;  // what was sent before
+    uint32_t open = 0;                        // ps that take part and have not answered
+    std::vector<PsTries> tries;               // by ps
     ExchangeResult result;
     bool repeated = false;                                // some call may still be sending
     DoneFn done;                                          // null: no exchange is under way
@@ -93,7 +93,7 @@ class PsSession : public ParameterSession {
   const Environment environment_;
   const std::function<void(std::string)> stale_;
   const bool pushes_early_;
-  const std::shared_ptr<EarlyPushPauses> early_pauses_;
+  const std::shared_ptr<StagedPushPauses> early_pauses_;
 
   NormsCarrier norms_;
   std::shared_ptr<ParameterCopy> copy_;  // shared with the executor, which makes it

@@ -64,7 +64,7 @@ absl::StatusOr<ScoredRange> MakeScoredRange(const Workload& workload, uint64_t f
 
 }  // namespace
 
-absl::Status Evaluate(Workload& workload, RowsOfWhole& rows, uint64_t first, uint64_t end,
+absl::Status Evaluate(Workload& workload, RowsForBatch& rows, uint64_t first, uint64_t end,
                       uint64_t batch, EvaluationReport& report) {
   if (!rows.any()) return Evaluate(workload, rows.whole(), first, end, batch, report);
   ASSIGN_OR_RETURN(ScoredRange range, MakeScoredRange(workload, first, end, batch));

@@ -8,8 +8,8 @@
 #include "absl/status/status.h"
 #include "program/workload.h"
 #include "proto/paracord.pb.h"
+#include "worker/rows_for_batch.h"
 #include "worker/table_rows.h"
-#include "worker/whole_rows.h"
 
 namespace paracord {
 
@@ -20,7 +20,7 @@ absl::Status Evaluate(Workload& workload, ConstTensors values, uint64_t first, u
 
 // Evaluates with the rows that each batch reads of its tables, if some of these grow or are in a
 // checkpoint's files.
-absl::Status Evaluate(Workload& workload, RowsOfWhole& rows, uint64_t first, uint64_t end,
+absl::Status Evaluate(Workload& workload, RowsForBatch& rows, uint64_t first, uint64_t end,
                       uint64_t batch, EvaluationReport& report);
 
 // A range of an evaluation, for a caller that brings the rows which each batch reads of tables.

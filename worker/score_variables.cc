@@ -6,8 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "common/metric.h"
 #include "common/status_macros.h"
+#include "worker/rows_for_batch.h"
 #include "worker/score_records.h"
-#include "worker/whole_rows.h"
 
 namespace paracord {
 namespace {
@@ -29,8 +29,8 @@ absl::StatusOr<Score> ScoreVariables(Workload& workload, const StoredVariables& 
   }
   ASSIGN_OR_RETURN(const WholeVariables matched,
                    MatchVariables(workload.program->variables(), stored));
-  ASSIGN_OR_RETURN(RowsOfWhole rows,
-                   RowsOfWhole::Make(workload.program->variables(), matched, seed));
+  ASSIGN_OR_RETURN(RowsForBatch rows,
+                   RowsForBatch::Make(workload.program->variables(), matched, seed));
   const std::vector<std::string>& names = workload.program->metric_names();
   std::vector<MetricState> sums(names.size());
   const uint64_t records = workload.test->records();

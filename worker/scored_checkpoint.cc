@@ -43,13 +43,13 @@ absl::StatusOr<WholeVariables> MatchVariables(std::span<const VariableSpec> mode
                                                  " variables, the model ", matched.values.size()));
 }
 
-ScoredCheckpoint::ScoredCheckpoint(GradientProgram& program, RowsOfWhole rows)
+ScoredCheckpoint::ScoredCheckpoint(GradientProgram& program, RowsForBatch rows)
     : program_(&program), rows_(std::move(rows)) {}
 
 absl::StatusOr<ScoredCheckpoint> ScoredCheckpoint::Make(GradientProgram& program,
                                                         const WholeVariables& whole,
                                                         uint64_t seed) {
-  ASSIGN_OR_RETURN(RowsOfWhole rows, RowsOfWhole::Make(program.variables(), whole, seed));
+  ASSIGN_OR_RETURN(RowsForBatch rows, RowsForBatch::Make(program.variables(), whole, seed));
   return ScoredCheckpoint(program, std::move(rows));
 }
 

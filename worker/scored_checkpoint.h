@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "program/gradient_program.h"
 #include "storage/checkpoint.h"
-#include "worker/whole_rows.h"
+#include "worker/rows_for_batch.h"
 
 namespace paracord {
 
@@ -37,10 +37,10 @@ class ScoredCheckpoint {
   absl::StatusOr<std::vector<Column>> Predict(const Batch& batch);
 
  private:
-  ScoredCheckpoint(GradientProgram& program, RowsOfWhole rows);
+  ScoredCheckpoint(GradientProgram& program, RowsForBatch rows);
 
   GradientProgram* program_;
-  RowsOfWhole rows_;
+  RowsForBatch rows_;
 };
 
 }  // namespace paracord

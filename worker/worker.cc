@@ -290,7 +290,7 @@ void Worker::StartSession(const Session& session) {
                            .exchange_ms = job_->timeouts.ps_ms,
                            .transfer = {EncodingOfWire(job_->wire), job_->compression},
                            .overlap = job_->overlap,
-                           .early_push_bytes = options_.early_push_bytes};
+                           .staged_push_bytes = options_.staged_push_bytes};
   const bool sync = job_->guarantees.sync();
   const TrainerOptions how{.overlap = job_->overlap,
                            .keeps_residuals = options.transfer.keeps_residuals(),

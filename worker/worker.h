@@ -33,7 +33,7 @@ struct WorkerOptions {
   std::string dir;             // of the job, to see whether it is done; empty: not known
   std::string host = "";       // on which this runs, for messages
   int64_t orphan_ms = 600000;  // without a coordinator, until the job's own timeouts are known
-  uint64_t early_push_bytes = kEarlyPushBytes;
+  uint64_t staged_push_bytes = kStagedPushBytes;
   // When the job is done it lets go of data and model and stays, for a supervisor that would start
   // it again whatever it exits with, until it is told to leave or a coordinator wants more.
   bool stay = false;

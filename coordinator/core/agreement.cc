@@ -73,7 +73,7 @@ void Agreement::Confirm(const std::string& task) {
   if (confirmed_.size() < 2) confirmed_.insert(task);
 }
 
-bool Agreement::Dissent(const std::string& task, const JobFacts& facts) {
+bool Agreement::Disagree(const std::string& task, const JobFacts& facts) {
   confirmed_.erase(task);
   if (facts_.size() >= kFactsMax) facts_.clear();
   facts_[task] = facts;

@@ -40,10 +40,10 @@ class Agreement {
   void Confirm(const std::string& task);
   // Whether what the job goes by is the word of one worker at most, where the cluster names
   // several.
-  bool OneWord() const { return named_.size() > 1 && confirmed_.size() < 2; }
+  bool FixedByOneWorker() const { return named_.size() > 1 && confirmed_.size() < 2; }
   // The job is fixed, and a worker finds something else. True if a second worker reports equal
   // facts, which overrule a job that one worker alone fixed.
-  bool Dissent(const std::string& task, const JobFacts& facts);
+  bool Disagree(const std::string& task, const JobFacts& facts);
 
  private:
   const std::vector<std::string> named_;

@@ -63,18 +63,18 @@ void CheckpointRounds::SetCut(uint64_t cut, bool at_end) {
   round_->at_end = at_end;
 }
 
-CheckpointRounds::Taken CheckpointRounds::TakeSnapshot(uint32_t ps,
-                                                       const absl::StatusOr<PsReply>& reply,
-                                                       bool ready) {
-  if (!Collecting() || !round_->asked) return Taken::kIgnored;
+CheckpointRounds::SnapshotOutcome CheckpointRounds::TakeSnapshot(
+    uint32_t ps, const absl::StatusOr<PsReply>& reply, bool ready) {
+  if (!Collecting() || !round_->asked) return SnapshotOutcome::kIgnored;
   if (!reply.ok()) {
     const bool lost = absl::IsUnavailable(reply.status());
-    return lost && ready && round_->tries[ps] < kSnapshotTries ? Taken::kAskAgain : Taken::kFailed;
+    return lost && ready && round_->tries[ps] < kSnapshotTries ? SnapshotOutcome::kAskAgain
+                                                               : SnapshotOutcome::kFailed;
   }
   round_->replies[ps] = std::get<SnapshotReply>(*reply);
   const bool all =
       std::ranges::all_of(round_->replies, [](const auto& other) { return other.has_value(); });
-  return all ? Taken::kAll : Taken::kTaken;
+  return all ? SnapshotOutcome::kAll : SnapshotOutcome::kTaken;
 }
 
 void CheckpointRounds::Commit(Manifest manifest, const CheckpointName& known, uint64_t generation) {

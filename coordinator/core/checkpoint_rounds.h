@@ -82,10 +82,10 @@ class CheckpointRounds {
   // The order for a snapshot of this ps, without its fence. A repeated order gets the same answer.
   SnapshotRequest Ask(uint32_t ps);
 
-  enum class Taken { kIgnored, kAskAgain, kFailed, kTaken, kAll };
+  enum class SnapshotOutcome { kIgnored, kAskAgain, kFailed, kTaken, kAll };
   // Takes the answer of a ps, which is `ready` or not. kAskAgain: the message was lost. kAll: all
   // snapshots are written, and Commit is to follow.
-  Taken TakeSnapshot(uint32_t ps, const absl::StatusOr<PsReply>& reply, bool ready);
+  SnapshotOutcome TakeSnapshot(uint32_t ps, const absl::StatusOr<PsReply>& reply, bool ready);
 
   // Orders the commit of `manifest`, which all snapshots are part of. `known` is the newest
   // checkpoint that is committed.

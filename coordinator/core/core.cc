@@ -27,7 +27,7 @@ CoordinatorCore::CoordinatorCore(CoreOptions options, FoundInDir found, int64_t 
       generation_(found.generation),
       ps_(options_, generation_, effects_, now_ms),
       sessions_(Fingerprint64(options_.boot_id), options_.workers, effects_),
-      waits_(now_ms, effects_),
+      stalls_(now_ms, effects_),
       agreement_(options_.workers, options_.agree_ms),
       refusals_(effects_),
       evaluations_(options_.job),
@@ -97,10 +97,11 @@ std::vector<Effect> CoordinatorCore::Step(int64_t now_ms, const Event& event) {
     if (record_.begun()) SaveRecoveries();
   } else if (!end_.exited()) {
     if (end_.told()) ps_.Tell(end_.exit(), now_ms_);
-    const Departure::Others others{.ps_told = ps_.AllTold(end_.told()),
-                                   .workers_told = sessions_.AllTold(),
-                                   .workers_named = !options_.workers.empty(),
-                                   .written = !last_word_.pending() && !record_.writer().pending()};
+    const Shutdown::Others others{
+        .ps_told = ps_.AllTold(end_.told()),
+        .workers_told = sessions_.AllTold(),
+        .workers_named = !options_.workers.empty(),
+        .written = !summary_writer_.pending() && !record_.writer().pending()};
     if (end_.ExitsNow(others, phases_.formed_ms(), now_ms_)) effects_.Emit(end_.exit());
   }
   return effects_.Take();
@@ -137,7 +138,7 @@ void CoordinatorCore::Handle(const TickEvent&) {
     EndSession(id, absl::StrCat("it was silent for ", silent_ms, " ms"), true);
   }
   JudgeDeaths();
-  waits_.Say(View(), now_ms_);
+  stalls_.Say(View(), now_ms_);
   throughput_.Tick(now_ms_);
   CheckStartDeadline();
   if (end_.Overdue(now_ms_) && !phases_.ended()) {
@@ -147,12 +148,12 @@ void CoordinatorCore::Handle(const TickEvent&) {
                         rounds_.problem().empty() ? "" : ": ", rounds_.problem()));
   }
   if (record_.writer().Due(now_ms_)) SaveJobState();
-  if (!phases_.ended()) last_word_.Tick(generation_, now_ms_);
+  if (!phases_.ended()) summary_writer_.Tick(generation_, now_ms_);
 }
 
 void CoordinatorCore::Handle(const GenerationClaimedEvent& event) {
   const Generation::Claim claim = generation_.EndClaim(event.generation, event.status, now_ms_);
-  last_word_.ClaimEnded(generation_);
+  summary_writer_.ClaimEnded(generation_);
   if (claim == Generation::Claim::kLost) {
     PROBE("coordinator.claim.lost");
     return Leave(ExitCode::kFenced,
@@ -208,7 +209,7 @@ void CoordinatorCore::SetPhase(Phase phase) {
 
 // All ledgers have been read in this generation: decides what comes next from them alone.
 void CoordinatorCore::AdvanceEpoch() {
-  if (last_word_.done() || evaluations_.unsaved()) return;
+  if (summary_writer_.done() || evaluations_.unsaved()) return;
   const std::vector<const Ledger*> ledgers = ps_.Ledgers();
   if (!samples_found_.has_value()) {
     samples_found_ = Report(View(), now_ms_).samples();
@@ -297,7 +298,7 @@ void CoordinatorCore::BeginEpoch(const OpenEpoch& open, uint64_t begun) {
 }
 
 void CoordinatorCore::Handle(const SummaryWrittenEvent& event) {
-  last_word_.Written();
+  summary_writer_.Written();
   if (absl::IsAborted(event.status)) {
     PROBE("coordinator.summary.fenced");
     if (!phases_.ended()) {
@@ -310,7 +311,7 @@ void CoordinatorCore::Handle(const SummaryWrittenEvent& event) {
   const std::string why =
       absl::StrCat("summary.json is not written: ", std::string(event.status.message()));
   effects_.Error(why);
-  if (last_word_.Failed(now_ms_)) Leave(ExitCode::kPeerLost, why);
+  if (summary_writer_.Failed(now_ms_)) Leave(ExitCode::kPeerLost, why);
 }
 
 void CoordinatorCore::EndJob(ExitCode code, const std::string& status, const std::string& reason) {
@@ -320,7 +321,7 @@ void CoordinatorCore::EndJob(ExitCode code, const std::string& status, const std
   } else {
     effects_.Error(reason);
   }
-  last_word_.Say(Report(View(), now_ms_).SummaryText(status, reason, code), generation_);
+  summary_writer_.Say(Report(View(), now_ms_).SummaryText(status, reason, code), generation_);
   Leave(code, reason);
 }
 

@@ -33,12 +33,12 @@
 #include "coordinator/core/events.h"
 #include "coordinator/core/job_view.h"
 #include "coordinator/core/lane_leases.h"
-#include "coordinator/core/last_word.h"
 #include "coordinator/core/limits.h"
 #include "coordinator/core/move.h"
 #include "coordinator/core/rollback.h"
 #include "coordinator/core/round_gaps.h"
-#include "coordinator/core/waits.h"
+#include "coordinator/core/stall_report.h"
+#include "coordinator/core/summary_writer.h"
 
 namespace paracord {
 
@@ -249,14 +249,14 @@ class CoordinatorCore {
   int64_t forms_since_ms_;  // the start, or when a checkpoint was last found unusable
   Effects effects_;         // emitted by the current step
   Phases phases_;
-  Departure end_;
-  LastWord last_word_{effects_};
+  Shutdown end_;
+  SummaryWriter summary_writer_{effects_};
   JobRecord record_;
   std::optional<uint64_t> samples_found_;  // in the ledgers, when this life first read them
   Generation generation_;
   PsTracker ps_;
   Sessions sessions_;
-  Waits waits_;
+  StallReport stalls_;
   Throughput throughput_;
   Agreement agreement_;
   Refusals refusals_;

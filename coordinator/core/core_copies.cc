@@ -13,7 +13,7 @@
 namespace paracord {
 
 void CoordinatorCore::DriveCopies(bool tick) {
-  if (!options_.HasCopies() || !record_.fixed() || last_word_.done()) return;
+  if (!options_.HasCopies() || !record_.fixed() || summary_writer_.done()) return;
   DriveGuests();
   if (options_.HasHotCopies()) {
     if (tick && MayPlaceCopies()) HealCopies();
@@ -71,7 +71,7 @@ std::vector<Standing> CoordinatorCore::Standings() const {
 
 // Lets the seconds take over the partitions of ps that are lost. Returns false if they cannot.
 bool CoordinatorCore::PromoteSeconds(bool unprepared) {
-  if (!options_.HasWarmCopies() || !record_.fixed() || last_word_.done()) return false;
+  if (!options_.HasWarmCopies() || !record_.fixed() || summary_writer_.done()) return false;
   if (copies_.writing()) return true;
   if (move_.Is(Move::Phase::kWriting)) return false;
   const std::optional<Layout>& layout = record_.layout();

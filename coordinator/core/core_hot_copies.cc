@@ -17,7 +17,7 @@ namespace paracord {
 // A ps that is away holds a generation up only if nobody else has one of its partitions, or if the
 // cluster has not trained yet: then it comes in a moment.
 bool CoordinatorCore::MayFormWithoutAway() const {
-  return options_.HasHotCopies() && record_.fixed() && !last_word_.done() && Living() &&
+  return options_.HasHotCopies() && record_.fixed() && !summary_writer_.done() && Living() &&
          !move_.Is(Move::Phase::kWriting) &&
          // After a move all can load the closing checkpoint, and lose nothing by it.
          ps_.OthersHoldAll(now_ms_, move_.Is(Move::Phase::kSettling));

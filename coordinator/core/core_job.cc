@@ -97,7 +97,7 @@ void CoordinatorCore::Handle(const JobStateWrittenEvent& event) {
     return SaveJobState();
   }
   if (event.status.ok() && !record_.writer().again()) failures_.Saved();
-  if (evaluations_.TakeUntold())
+  if (evaluations_.TakeUnnotified())
     effects_.Info(InWords(evaluations_.results().back(), Extent().epochs()));
   if (evaluations_.TakeUnsaved()) ReadLedgers();
 }

@@ -140,7 +140,7 @@ void CoordinatorCore::TakeWithFacts(const JoinEvent& event) {
 // Whether the job goes by one worker's word, and nothing is known that would be lost if it went by
 // another's.
 bool CoordinatorCore::FactsMayChange() const {
-  return agreement_.OneWord() && !end_.planned() && checkpoints_.newest() == nullptr &&
+  return agreement_.FixedByOneWorker() && !end_.planned() && checkpoints_.newest() == nullptr &&
          record_.counters().checkpoints == 0 && evaluations_.results().empty() &&
          training_.closed() == 0 && !ps_.AnyEntered();
 }
@@ -151,7 +151,7 @@ void CoordinatorCore::TakeOtherFacts(const JoinEvent& event, const std::string& 
   // It is known what a ps holds when it is ready.
   const bool settled = ps_.AllAre(PsState::kReady) && !generation_.claiming() &&
                        !record_.writer().pending() && !record_.writer().again();
-  if (settled && agreement_.Dissent(request.task(), request.facts())) {
+  if (settled && agreement_.Disagree(request.task(), request.facts())) {
     effects_.Warn(
         absl::StrCat("two workers find the same in the files, other than the one that the ",
                      "job was begun with: ", request.task(), ": ", why,

@@ -32,7 +32,7 @@ bool CoordinatorCore::DealLanes(bool tick) {
   if (tick || deals) {
     std::vector<LaneTaker> takers;
     for (const auto& [id, session] : sessions_.all()) {
-      if (session.benched_until_ms > now_ms_) continue;
+      if (session.backoff_until_ms > now_ms_) continue;
       const bool asks = session.parked.has_value() ||
                         (session.asked_ms.has_value() && now_ms_ - *session.asked_ms <= kAskedMs);
       if (asks || table.LeasesOf(id) > 0) {

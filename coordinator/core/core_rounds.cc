@@ -80,7 +80,7 @@ void CoordinatorCore::DriveRounds() {
   if (rounds_.CommitDue(now_ms_) && !generation_.claiming()) {
     rounds_.CommitAgain(checkpoints_.newest_name(), generation_.claimed());
   }
-  if (!record_.fixed() || !ps_.AllAre(PsState::kReady) || last_word_.done()) return;
+  if (!record_.fixed() || !ps_.AllAre(PsState::kReady) || summary_writer_.done()) return;
   if (move_.Is(Move::Phase::kChecking) || move_.Is(Move::Phase::kWriting)) return;
   CheckCutAtEnd();
   if (!phases_.serving() && !Closed()) return;
@@ -126,12 +126,12 @@ void CoordinatorCore::OnSnapshot(uint32_t index, const absl::StatusOr<PsReply>& 
   const bool ready = ps_.all()[index].state == PsState::kReady;
   if (reply.ok() && OfOtherState(index, std::get<SnapshotReply>(*reply))) return;
   switch (rounds_.TakeSnapshot(ps_.FileOf(index), reply, ready)) {
-    case CheckpointRounds::Taken::kIgnored:
-    case CheckpointRounds::Taken::kTaken:
+    case CheckpointRounds::SnapshotOutcome::kIgnored:
+    case CheckpointRounds::SnapshotOutcome::kTaken:
       return;
-    case CheckpointRounds::Taken::kAskAgain:
+    case CheckpointRounds::SnapshotOutcome::kAskAgain:
       return AskSnapshot(index);
-    case CheckpointRounds::Taken::kFailed: {
+    case CheckpointRounds::SnapshotOutcome::kFailed: {
       const std::string why =
           absl::StrCat("ps:", index, ": ", std::string(reply.status().message()));
       const bool late = rounds_.round().cut.has_value() && absl::IsOutOfRange(reply.status());
@@ -139,7 +139,7 @@ void CoordinatorCore::OnSnapshot(uint32_t index, const absl::StatusOr<PsReply>& 
       if (late && rounds_.round().at_end) return RepeatRound(why, kAtEndMs);
       return late && cuts_.OutOfRange() ? RepeatRound(why, 0) : FailRound(why);
     }
-    case CheckpointRounds::Taken::kAll:
+    case CheckpointRounds::SnapshotOutcome::kAll:
       cuts_.Taken();
       return rounds_.Commit(ManifestOf(View(), now_ms_), checkpoints_.newest_name(),
                             generation_.claimed());
@@ -186,7 +186,7 @@ void CoordinatorCore::Handle(const RoundCommittedEvent& event) {
   if (round.complete) {
     nlohmann::json summary = checkpoints_.newest()->summary;
     summary.erase("metric_names");
-    last_word_.SayDone(TextOf(summary, 2) + "\n", generation_);
+    summary_writer_.SayDone(TextOf(summary, 2) + "\n", generation_);
   } else if (end_.planned()) {
     SaveJobState();
     const Ending& ending = end_.ending();

@@ -99,11 +99,11 @@ void CoordinatorCore::AnswerWorker(WorkerSession& session, const WorkEvent& even
 }
 
 void CoordinatorCore::TakeScore(WorkerSession& session, const EvaluationReport& report) {
-  const Evaluations::Taken taken = evaluations_.Report(session.id, report);
+  const Evaluations::ReportOutcome taken = evaluations_.Report(session.id, report);
   const std::string why(taken.status.message());
   if (!taken.status.ok()) {
     effects_.Warn(absl::StrCat(session.task, ": ", why));
-    session.benched_until_ms = now_ms_ + kUnscoredMs;
+    session.backoff_until_ms = now_ms_ + kUnscoredMs;
   }
   if (taken.hopeless && !end_.planned()) {
     EndAfterCheckpoint({taken.limit ? ExitCode::kConfiguration : ExitCode::kFailed, "failed", why});
@@ -169,7 +169,7 @@ void CoordinatorCore::HandleLeaseReport(WorkerSession& session, const LeaseRepor
                                  found->end, " batches; such reports are ignored"));
     }
     training_.Abandon(found->split);
-    session.benched_until_ms = now_ms_ + kMisreportMs;
+    session.backoff_until_ms = now_ms_ + kMisreportMs;
     if (report.ended()) training_.table()->End(report.lease());
     return;
   }
@@ -214,7 +214,7 @@ void CoordinatorCore::HandleLeaseReport(WorkerSession& session, const LeaseRepor
     sessions_.Rest(session, now_ms_,
                    absl::StrCat("failed ", session.failures_in_a_row, " times in a row"));
   }
-  if (report.problem() == PROBLEM_UNREACHABLE) session.benched_until_ms = now_ms_ + 200;
+  if (report.problem() == PROBLEM_UNREACHABLE) session.backoff_until_ms = now_ms_ + 200;
 }
 
 // Adds what the ps want to see of this coordinator: that the split is leased, and which of its
@@ -234,7 +234,7 @@ void CoordinatorCore::AddProofs(Lease& lease) const {
 
 // Answers `call` if there is something to do for this worker.
 bool CoordinatorCore::TryGiveTask(WorkerSession& session, CallId call) {
-  if (!ps_.AllAre(PsState::kReady) || session.benched_until_ms > now_ms_) return false;
+  if (!ps_.AllAre(PsState::kReady) || session.backoff_until_ms > now_ms_) return false;
   // In synchronous training lanes go on to the cut that the end waits for.
   const bool to_cut = job_.guarantees.sync() && phases_.training();
   if (end_.planned() && phases_.now() != Phase::kFinishing && !to_cut) return false;

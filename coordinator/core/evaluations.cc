@@ -16,7 +16,7 @@ void Evaluations::Restore(std::vector<EvaluationResult> results, std::optional<S
 }
 
 std::span<const EvaluationResult> Evaluations::told() const {
-  return std::span(results_).first(results_.size() - (untold_ ? 1 : 0));
+  return std::span(results_).first(results_.size() - (unnotified_ ? 1 : 0));
 }
 
 bool Evaluations::Has(uint64_t epoch) const {
@@ -54,9 +54,9 @@ bool Evaluations::EndSession(uint64_t session, const std::set<uint64_t>& held) {
   return running_.has_value() && running_->EndSession(session, held);
 }
 
-Evaluations::Taken Evaluations::Report(uint64_t session, const EvaluationReport& report) {
+Evaluations::ReportOutcome Evaluations::Report(uint64_t session, const EvaluationReport& report) {
   if (!running_->Has(session, report.lease())) return {};
-  Taken taken{running_->Report(report)};
+  ReportOutcome taken{running_->Report(report)};
   if (taken.status.ok()) data_failures_ = 0;
   // A record that cannot be scored cannot be left out: evaluation is exact or not at all.
   taken.limit = report.problem() == PROBLEM_LIMIT;
@@ -74,7 +74,7 @@ bool Evaluations::FinishIfDone() {
     if (why.has_value()) stop_ = StopDecision{epoch + 1, *std::move(why)};
   }
   running_.reset();
-  unsaved_ = untold_ = true;
+  unsaved_ = unnotified_ = true;
   return true;
 }
 
@@ -84,14 +84,14 @@ bool Evaluations::Void(uint64_t first_epoch) {
   if (voided == 0) return false;
   if (stop_.has_value() && stop_->epochs > first_epoch) stop_.reset();
   PROBE("coordinator.evaluation.voided");
-  untold_ = false;
+  unnotified_ = false;
   unsaved_ = true;
   return true;
 }
 
 void Evaluations::Clear() {
   results_.clear();
-  untold_ = false;
+  unnotified_ = false;
 }
 
 std::string InWords(const EvaluationResult& result, uint64_t epochs) {

@@ -55,14 +55,14 @@ class Evaluations {
   // Frees the ranges of a session, all but those in `held`; true if there were any.
   bool EndSession(uint64_t session, const std::set<uint64_t>& held = {});
 
-  struct Taken {
+  struct ReportOutcome {
     absl::Status status;    // why the report is not counted; its range is free again
     bool hopeless = false;  // the test records cannot be read or scored, time and again
     bool limit = false;     // nothing is wrong with them: something is too small for them
   };
   // Takes what a session reports of a range. Only while an evaluation is running(). A range that
   // the session does not have (any more) changes nothing.
-  Taken Report(uint64_t session, const EvaluationReport& report);
+  ReportOutcome Report(uint64_t session, const EvaluationReport& report);
   // Takes the result if all ranges of the evaluation under way are scored, and decides whether it
   // ends the job. True if it did: job.state is to be written.
   bool FinishIfDone();
@@ -76,7 +76,7 @@ class Evaluations {
   // Whether a result waits for job.state before it is acted on.
   bool unsaved() const { return unsaved_; }
   // job.state has been written, or cannot be. Each returns true once for a result that waited.
-  bool TakeUntold() { return std::exchange(untold_, false); }
+  bool TakeUnnotified() { return std::exchange(unnotified_, false); }
   bool TakeUnsaved() { return std::exchange(unsaved_, false); }
 
  private:
@@ -86,7 +86,7 @@ class Evaluations {
   std::optional<Evaluation> running_;
   uint32_t data_failures_ = 0;  // reports in a row of test records that cannot be read
   bool unsaved_ = false;
-  bool untold_ = false;
+  bool unnotified_ = false;
 };
 
 // The result in a line of the log: "epoch 2/3: test loss=0.1000".

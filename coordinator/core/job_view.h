@@ -1,6 +1,6 @@
 // A view gives read access to all that the coordinator's core knows of its job, for the status
-// report (report.h) and for the text that says why training waits (waits.h). The core makes a view
-// on demand; the view is valid during the current step only.
+// report (report.h) and for the text that says why training waits (stall_report.h). The core makes
+// a view on demand; the view is valid during the current step only.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,6 @@
 #include "coordinator/core/checkpoints.h"
 #include "coordinator/core/copies.h"
 #include "coordinator/core/core_options.h"
-#include "coordinator/core/departure.h"
 #include "coordinator/core/epoch_history.h"
 #include "coordinator/core/evaluations.h"
 #include "coordinator/core/failures.h"
@@ -22,6 +21,7 @@
 #include "coordinator/core/ps_tracker.h"
 #include "coordinator/core/refusals.h"
 #include "coordinator/core/sessions.h"
+#include "coordinator/core/shutdown.h"
 #include "coordinator/core/throughput.h"
 #include "coordinator/core/training.h"
 
@@ -43,7 +43,7 @@ struct JobView {
   const Failures& failures;
   const Checkpoints& checkpoints;
   const CheckpointRounds& rounds;
-  const Departure& end;
+  const Shutdown& end;
   const Move& move;
   const Copies& copies;
   std::optional<uint64_t> samples_found;  // in the ledgers, when this life first read them

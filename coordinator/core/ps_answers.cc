@@ -16,8 +16,8 @@
 namespace paracord {
 namespace {
 
-constexpr int64_t kRetryMs = 100;      // between looks
-constexpr int64_t kStrangerMs = 1000;  // where somebody else was found
+constexpr int64_t kRetryMs = 100;       // between looks
+constexpr int64_t kWrongPeerMs = 1000;  // where somebody else was found
 // A checkpoint that is not damaged and cannot be read is tried for this share of timeouts.start_s.
 constexpr int64_t kPatienceShare = 4;
 
@@ -81,7 +81,7 @@ PsNews PsTracker::OnDescribed(uint32_t index, const absl::StatusOr<PsReply>& rep
   Ps& ps = ps_[index];
   ps.retry_at_ms = now_ms + kRetryMs;
   ps.unreachable = true;  // unless it comes in
-  if (!Needed(index)) ps.retry_at_ms = now_ms + kStrangerMs;
+  if (!Needed(index)) ps.retry_at_ms = now_ms + kWrongPeerMs;
   if (!reply.ok()) {
     ps.problem = NoAnswer(reply.status());
     return {};
@@ -93,21 +93,21 @@ PsNews PsTracker::OnDescribed(uint32_t index, const absl::StatusOr<PsReply>& rep
                                  ", this coordinator ", kProtocol));
   }
   if (!IsOurs(description)) {
-    OnStranger(index,
-               absl::StrCat("it holds run ", description.run_id(), ", not this job's ", run_id_,
-                            ": stop that job or use another address"),
-               now_ms);
+    OnWrongPeer(index,
+                absl::StrCat("it holds run ", description.run_id(), ", not this job's ", run_id_,
+                             ": stop that job or use another address"),
+                now_ms);
     return {};
   }
   if (description.generation() + 1 >= kGenerationMax) {
-    OnStranger(index,
-               absl::StrCat("it obeys generation ", description.generation(),
-                            ", which no coordinator claims: restart it"),
-               now_ms);
+    OnWrongPeer(index,
+                absl::StrCat("it obeys generation ", description.generation(),
+                             ", which no coordinator claims: restart it"),
+                now_ms);
     return {};
   }
   if (description.has_ps() && description.ps() != index) {
-    OnStranger(index, absl::StrCat("it is ps:", description.ps(), ", not ps:", index), now_ms);
+    OnWrongPeer(index, absl::StrCat("it is ps:", description.ps(), ", not ps:", index), now_ms);
     if (formed) return {};  // the right one may come
     return Hopeless(ExitCode::kConfiguration,
                     absl::StrCat("at ", ps.address, " is ps:", description.ps(), ", not ps:", index,
@@ -167,7 +167,7 @@ void PsTracker::OnInvited(const PsAnswerEvent& event, int64_t now_ms) {
   if (event.tag == ps.prepare_tag) return OnPrepared(event, now_ms);
   if (event.tag != ps.call_tag) return;
   ps.call_tag = 0;
-  ps.retry_at_ms = now_ms + kStrangerMs;
+  ps.retry_at_ms = now_ms + kWrongPeerMs;
   if (!event.reply.ok()) {
     ps.problem = NoAnswer(event.reply.status());
     ps.state = PsState::kAway;
@@ -204,7 +204,7 @@ void PsTracker::OnInvited(const PsAnswerEvent& event, int64_t now_ms) {
 void PsTracker::OnPrepared(const PsAnswerEvent& event, int64_t now_ms) {
   Ps& ps = Mine(event.ps);
   ps.prepare_tag = 0;
-  ps.prepare_at_ms = now_ms + kStrangerMs;  // should it not have what was ordered
+  ps.prepare_at_ms = now_ms + kWrongPeerMs;  // should it not have what was ordered
   if (event.reply.ok()) {
     ps.description.set_prepared(std::get<PsDescription>(*event.reply).prepared());
     ps.unread_since_ms.reset();
@@ -250,10 +250,10 @@ PsNews PsTracker::TakeDescription(uint32_t index, const PsDescription& descripti
 }
 
 // The right one may be elsewhere by now, where only a new connection finds it.
-void PsTracker::OnStranger(uint32_t index, const std::string& problem, int64_t now_ms) {
+void PsTracker::OnWrongPeer(uint32_t index, const std::string& problem, int64_t now_ms) {
   ps_[index].problem = problem;
   ps_[index].dial = true;
-  ps_[index].retry_at_ms = now_ms + kStrangerMs;
+  ps_[index].retry_at_ms = now_ms + kWrongPeerMs;
 }
 
 PsNews PsTracker::OnAdopted(uint32_t index, const absl::StatusOr<PsReply>& reply, int64_t now_ms) {

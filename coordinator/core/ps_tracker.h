@@ -262,7 +262,7 @@ class PsTracker {
   int64_t PingMs() const { return std::min<int64_t>(options_.job.timeouts.ps_ms / 4, 1000); }
   void Send(uint32_t index, uint64_t& tag, int64_t deadline_ms, PsRequest request);
   PsNews Lose(uint32_t index, const std::string& why, int64_t now_ms);
-  void OnStranger(uint32_t index, const std::string& problem, int64_t now_ms);
+  void OnWrongPeer(uint32_t index, const std::string& problem, int64_t now_ms);
   void OnInvited(const PsAnswerEvent& event, int64_t now_ms);
   void OnPrepared(const PsAnswerEvent& event, int64_t now_ms);
   std::string WhyNotInvited(const PsDescription& description, uint32_t index) const;

@@ -13,8 +13,8 @@
 #include "coordinator/core/cost_status.h"
 #include "coordinator/core/partitioner.h"
 #include "coordinator/core/round_status.h"
+#include "coordinator/core/stall_report.h"
 #include "coordinator/core/table_status.h"
-#include "coordinator/core/waits.h"
 #include "nlohmann/json.hpp"
 #include "proto/protocol.h"
 
@@ -171,7 +171,7 @@ json WorkersJson(const Sessions& sessions, const SplitTable* table, int64_t now_
                        {"staleness", Ratio(static_cast<double>(session.work.staleness_sum),
                                            static_cast<double>(session.work.computed))},
                        {"silent_seconds", Seconds(now_ms - session.last_seen_ms)},
-                       {"resting", session.benched_until_ms > now_ms}});
+                       {"resting", session.backoff_until_ms > now_ms}});
     if (table != nullptr && table->has_lanes()) {
       const double seconds = Seconds(now_ms - session.joined_ms);
       workers.back()["waited_share"] = std::min(Ratio(session.work.waited_seconds, seconds), 1.0);

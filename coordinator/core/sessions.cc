@@ -10,9 +10,9 @@
 namespace paracord {
 namespace {
 
-constexpr int64_t kParkMs = 1000;    // a worker without a task asks again after this
-constexpr int64_t kBenchMs = 10000;  // duration of a rest
-constexpr int64_t kHearMs = 2000;    // after a stop, to hear everybody
+constexpr int64_t kParkMs = 1000;      // a worker without a task asks again after this
+constexpr int64_t kBackoffMs = 10000;  // duration of a rest
+constexpr int64_t kHearMs = 2000;      // after a stop, to hear everybody
 
 template <class Reply>
 Reply RejoinReply(const std::string& why) {
@@ -24,7 +24,7 @@ Reply RejoinReply(const std::string& why) {
 }  // namespace
 
 Sessions::Sessions(uint64_t last_id, const std::vector<std::string>& named, Effects& effects)
-    : effects_(effects), last_id_(last_id), untold_(named.begin(), named.end()) {}
+    : effects_(effects), last_id_(last_id), unnotified_(named.begin(), named.end()) {}
 
 WorkerSession* Sessions::Find(uint64_t id) {
   const auto it = by_id_.find(id);
@@ -157,7 +157,7 @@ void Sessions::ServeParked(int64_t now_ms, const std::function<bool()>& look,
       session->parked.reset();
     } else if (now_ms - session->parked_ms >= kParkMs) {
       WorkReply reply = wait(*session);
-      if (session->benched_until_ms > now_ms) reply.set_wait("failed too often; resting");
+      if (session->backoff_until_ms > now_ms) reply.set_wait("failed too often; resting");
       effects_.Emit(AnswerWork{*std::exchange(session->parked, std::nullopt), std::move(reply)});
     }
     it = session->parked.has_value() ? std::next(it) : parked_.erase(it);
@@ -165,15 +165,15 @@ void Sessions::ServeParked(int64_t now_ms, const std::function<bool()>& look,
 }
 
 void Sessions::Rest(WorkerSession& session, int64_t now_ms, const std::string& did) {
-  session.benched_until_ms = now_ms + kBenchMs;
+  session.backoff_until_ms = now_ms + kBackoffMs;
   const bool all = std::ranges::all_of(
-      sessions_, [&](const auto& item) { return item.second.benched_until_ms > now_ms; });
+      sessions_, [&](const auto& item) { return item.second.backoff_until_ms > now_ms; });
   if (all) {
     PROBE("coordinator.rest.nobody");
-    for (auto& [id, other] : sessions_) other.benched_until_ms = now_ms;
+    for (auto& [id, other] : sessions_) other.backoff_until_ms = now_ms;
   } else {
     effects_.Warn(
-        absl::StrCat(session.task, " ", did, " and gets no lease for ", kBenchMs / 1000, " s"));
+        absl::StrCat(session.task, " ", did, " and gets no lease for ", kBackoffMs / 1000, " s"));
   }
   session.failures_in_a_row = 0;
 }
@@ -194,7 +194,7 @@ void Sessions::Forgive(int64_t stopped_ms, int64_t now_ms) {
 }
 
 void Sessions::Asked(const std::string& task) {
-  if (untold_.size() < kSessionsMax) untold_.insert(task);
+  if (unnotified_.size() < kSessionsMax) unnotified_.insert(task);
   if (asking_.size() < kSessionsMax) asking_.insert(task);
 }
 
@@ -206,7 +206,7 @@ void Sessions::TellAll(const Exit& exit) {
     if (session.parked.has_value()) {
       effects_.Emit(AnswerWork{*session.parked, LeaveReply<WorkReply>(exit)});
     }
-    if (!session.hold.has_value() && !session.parked.has_value()) untold_.insert(session.task);
+    if (!session.hold.has_value() && !session.parked.has_value()) unnotified_.insert(session.task);
     session.hold.reset();
     session.parked.reset();
   }

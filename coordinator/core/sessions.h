@@ -39,7 +39,7 @@ inline constexpr uint32_t kSessionsAMinuteMax = 30;
 struct WorkerSession {
   uint64_t id = 0;
   int64_t last_seen_ms = 0;
-  int64_t benched_until_ms = 0;  // it gets nothing to do before
+  int64_t backoff_until_ms = 0;  // it gets nothing to do before
   uint32_t failures_in_a_row = 0;
   bool misreports = false;       // it reported batches that are not there
   bool miscounts = false;        // it reported numbers that cannot be
@@ -117,8 +117,8 @@ class Sessions {
   void ServeParked(int64_t now_ms, const std::function<bool()>& look,
                    const std::function<bool(WorkerSession&, CallId)>& give,
                    const std::function<WorkReply(const WorkerSession&)>& wait);
-  // Benches a session for kBenchMs, so that other workers get the leases; `did` is the reason in
-  // the log. If every session is benched, all resume: no single worker is to blame.
+  // Lets a session back off for kBackoffMs, so that other workers get the leases; `did` is the
+  // reason in the log. If every session backs off, all resume: no single worker is to blame.
   void Rest(WorkerSession& session, int64_t now_ms, const std::string& did);
 
   // Sessions that were silent for longer than `silent_ms`.
@@ -137,16 +137,16 @@ class Sessions {
   // A worker asks to join, or has been told of the end.
   void Asked(const std::string& task);
   void Told(const std::string& task) {
-    untold_.erase(task);
+    unnotified_.erase(task);
     asking_.erase(task);
   }
-  bool AllTold() const { return untold_.empty(); }
+  bool AllTold() const { return unnotified_.empty(); }
   // How many tasks have asked to join and wait.
   size_t asking() const { return asking_.size(); }
   // Tells all sessions to leave that have a call to answer.
   void TellAll(const Exit& exit);
   // Nobody needs to be told: only this coordinator leaves.
-  void TellNobody() { untold_.clear(); }
+  void TellNobody() { unnotified_.clear(); }
 
  private:
   Effects& effects_;
@@ -159,7 +159,7 @@ class Sessions {
   std::map<std::string, std::set<uint64_t>> reports_counted_;   // the newest of that life
   std::map<std::string, GivenSplits> given_;                    // to the newest life of each task
   std::set<std::string> displaced_;                             // boot ids of the lives before
-  std::set<std::string> untold_;                                // tasks
+  std::set<std::string> unnotified_;                            // tasks
   std::set<std::string> asking_;                                // tasks that have no session yet
   RateLimit opened_{kSessionsAMinuteMax, 60000, kSessionsMax};  // per task and generation
   int64_t heard_all_at_ms_ = 0;                                 // after a stop

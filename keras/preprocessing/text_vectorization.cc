@@ -128,7 +128,7 @@ class TextVectorizationStep : public PreprocessingStep {
       if (strip_ && absl::ascii_ispunct(byte)) continue;
       clean.push_back(lower_ ? absl::ascii_tolower(byte) : c);
     }
-    const Tokenizer::Taken taken =
+    const Tokenizer::Consumed taken =
         tokenizer_.Take(clean, /*at_end=*/true, clean.size() + 1,
                         [&](std::string_view token) { tokens.emplace_back(token); });
     if (taken.bad) return absl::InvalidArgumentError("the text is not UTF-8");

@@ -138,8 +138,8 @@ class Daemon {
   // Null where connections are plain text.
   const std::shared_ptr<Credentials>& credentials() const { return network_.credentials(); }
   const std::shared_ptr<RefusedPeers>& refused() const { return network_.refused(); }
-  // The intake; listeners outside this network count their requests here, too.
-  const std::shared_ptr<Intake>& intake() const { return network_.intake(); }
+  // The request budget; listeners outside this network count their requests here, too.
+  const std::shared_ptr<RequestBudget>& request_budget() const { return network_.request_budget(); }
 
   // Listens at an address. If the name does not resolve to this machine, retries for a minute and
   // logs the wait: a pod starts before its name is known, and name servers may still return its

@@ -283,7 +283,7 @@ class GrpcLink : public Link {
 // itself). A used link that is never destroyed keeps the queue alive.
 GrpcNetwork::GrpcNetwork(GrpcOptions options)
     : options_(options),
-      intake_(std::make_shared<Intake>(
+      requests_(std::make_shared<RequestBudget>(
           options.requests != nullptr ? options.requests
                                       : std::make_shared<MemoryShare>(options.requests_bytes_max),
           kSmallBytes)) {

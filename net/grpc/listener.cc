@@ -15,11 +15,11 @@
 #include "common/mutex.h"
 #include "common/status_macros.h"
 #include "net/arriving_requests.h"
-#include "net/door.h"
 #include "net/frame_relay.h"
 #include "net/grpc/convert.h"
 #include "net/grpc/network.h"
-#include "net/intake.h"
+#include "net/port_multiplexer.h"
+#include "net/request_budget.h"
 
 namespace paracord {
 namespace {
@@ -42,14 +42,14 @@ class ServerReactor : public grpc::ServerGenericBidiReactor {
  public:
   // Reads nothing if the peer may not make the call.
   ServerReactor(grpc::GenericCallbackServerContext* context, Service& service,
-                const GrpcOptions& options, std::shared_ptr<Intake> intake,
+                const GrpcOptions& options, std::shared_ptr<RequestBudget> request_budget,
                 std::shared_ptr<RelayedPeers> peers, const absl::StatusOr<Access>& access)
       : method_(context->method()),
         connection_(ConnectionOf(*context)),
         declared_bytes_(Metadata(*context, kBytesKey)),
         service_(service),
         request_bytes_max_(options.request_bytes_max),
-        intake_(std::move(intake)),
+        requests_(std::move(request_budget)),
         peers_(std::move(peers)),
         task_(access.ok() ? access->task() : "") {
     const absl::Status refused = access.ok() ? access->Check(method_) : access.status();
@@ -133,7 +133,7 @@ class ServerReactor : public grpc::ServerGenericBidiReactor {
   }
 
   void OnDone() override {
-    if (number_ != 0) intake_->End(number_);
+    if (number_ != 0) requests_->End(number_);
     Release();
   }
 
@@ -176,12 +176,12 @@ class ServerReactor : public grpc::ServerGenericBidiReactor {
   const std::string declared_bytes_;  // size of the request, if the sender declared it
   Service& service_;
   const uint64_t request_bytes_max_;
-  const std::shared_ptr<Intake> intake_;
+  const std::shared_ptr<RequestBudget> requests_;
   const std::shared_ptr<RelayedPeers> peers_;
   const std::string task_;  // the caller's task
   std::atomic<int> holders_{1};
   // Used by a single gRPC callback at a time.
-  uint64_t number_ = 0;  // the intake's number, once the request is complete
+  uint64_t number_ = 0;  // the request budget's number, once the request is complete
   grpc::ByteBuffer received_;
   absl::Cord request_;
   grpc::ByteBuffer sent_;
@@ -213,7 +213,7 @@ class GrpcServerCall : public ServerCall {
   }
   void Reply(absl::StatusOr<Parts> reply) override { reactor_.Reply(std::move(reply)); }
   void ReleaseRequest() override {
-    reactor_.intake_->Keep(reactor_.number_, ArrivingRequests::kCallBytes);
+    reactor_.requests_->Keep(reactor_.number_, ArrivingRequests::kCallBytes);
   }
   bool Stream(absl::Cord message) override {
     reactor_.Stream(std::move(message));
@@ -234,14 +234,14 @@ void ServerReactor::OnReadDone(bool ok) {
       if (cancelled_ || replied_) return;
     }
     if (!Complete()) return Reply(absl::CancelledError("the request was cut"));
-    number_ = intake_->Hold(request_.size() + ArrivingRequests::kCallBytes);
+    number_ = requests_->Hold(request_.size() + ArrivingRequests::kCallBytes);
     auto call = std::make_shared<GrpcServerCall>(*this);
     service_.Handle(method_, std::move(request_), std::move(call));
     return;
   }
   request_.Append(ToCord(received_));
   received_.Clear();
-  const uint64_t bytes_max = std::min(request_bytes_max_, intake_->request_bytes_max());
+  const uint64_t bytes_max = std::min(request_bytes_max_, requests_->request_bytes_max());
   if (request_.size() > bytes_max) {
     return Reply(RequestTooLarge(bytes_max));
   }
@@ -250,15 +250,15 @@ void ServerReactor::OnReadDone(bool ok) {
 
 class GenericService : public grpc::CallbackGenericService {
  public:
-  GenericService(Service& service, const GrpcOptions& options, std::shared_ptr<Intake> intake,
-                 std::shared_ptr<RelayedPeers> peers)
+  GenericService(Service& service, const GrpcOptions& options,
+                 std::shared_ptr<RequestBudget> request_budget, std::shared_ptr<RelayedPeers> peers)
       : service_(service),
         options_(options),
-        intake_(std::move(intake)),
+        requests_(std::move(request_budget)),
         peers_(std::move(peers)) {}
   grpc::ServerGenericBidiReactor* CreateReactor(
       grpc::GenericCallbackServerContext* context) override {
-    return new ServerReactor(context, service_, options_, intake_, peers_, AccessOf(*context));
+    return new ServerReactor(context, service_, options_, requests_, peers_, AccessOf(*context));
   }
 
  private:
@@ -280,22 +280,23 @@ class GenericService : public grpc::CallbackGenericService {
 
   Service& service_;
   const GrpcOptions options_;
-  const std::shared_ptr<Intake> intake_;  // shared with calls, which may outlive the server
+  // Shared with calls, which may outlive the server.
+  const std::shared_ptr<RequestBudget> requests_;
   const std::shared_ptr<RelayedPeers> peers_;
 };
 
 class GrpcListener : public Listener {
  public:
   GrpcListener(std::unique_ptr<GenericService> generic, std::unique_ptr<grpc::Server> server,
-               std::unique_ptr<FrameRelay> relay, std::unique_ptr<Door> door)
+               std::unique_ptr<FrameRelay> relay, std::unique_ptr<PortMultiplexer> multiplexer)
       : generic_(std::move(generic)),
         server_(std::move(server)),
         relay_(std::move(relay)),
-        door_(std::move(door)),
-        address_(door_->address()),
-        own_address_(door_->own_address()) {}
+        multiplexer_(std::move(multiplexer)),
+        address_(multiplexer_->address()),
+        own_address_(multiplexer_->own_address()) {}
   ~GrpcListener() override {
-    door_ = nullptr;
+    multiplexer_ = nullptr;
     // Parked calls are cancelled; a reply on its way gets a moment.
     server_->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(200));
     server_->Wait();
@@ -308,7 +309,7 @@ class GrpcListener : public Listener {
   const std::unique_ptr<GenericService> generic_;
   const std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<FrameRelay> relay_;
-  std::unique_ptr<Door> door_;
+  std::unique_ptr<PortMultiplexer> multiplexer_;
   const std::string address_;
   const std::string own_address_;
 };
@@ -326,7 +327,7 @@ void SetArguments(grpc::ServerBuilder& builder, const GrpcOptions& options) {
   set(GRPC_ARG_MAX_CONCURRENT_STREAMS, kCallsAtOnce);
   set(GRPC_ARG_MAX_CONNECTION_IDLE_MS, static_cast<int>(options.idle_ms));
   SetWindows(set);
-  // gRPC's memory for a connection, not counted by the intake.
+  // gRPC's memory for a connection, not counted by the request budget.
   constexpr uint64_t kAmple = uint64_t{256} << 20;
   if (options.requests != nullptr && options.requests->bytes_max() < kAmple) {
     set(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 256 << 10);
@@ -336,16 +337,16 @@ void SetArguments(grpc::ServerBuilder& builder, const GrpcOptions& options) {
   builder.SetMaxReceiveMessageSize(static_cast<int>(options.message_bytes_max));
   builder.SetMaxSendMessageSize(static_cast<int>(options.message_bytes_max));
   // No gRPC resource quota: above the quota, gRPC 1.51 crashes when a thread of ours releases a
-  // request. The intake bounds requests anyway.
+  // request. The request budget bounds requests anyway.
 }
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Listener>> GrpcNetwork::Listen(const std::string& address,
                                                               Service& service) {
-  ASSIGN_OR_RETURN(std::unique_ptr<Door> door, Door::Listen(address));
+  ASSIGN_OR_RETURN(std::unique_ptr<PortMultiplexer> multiplexer, PortMultiplexer::Listen(address));
   const std::shared_ptr<Credentials>& credentials = options_.credentials;
-  if (credentials == nullptr && !options_.insecure && door->reaches_out()) {
+  if (credentials == nullptr && !options_.insecure && multiplexer->reaches_out()) {
     return absl::InvalidArgumentError(
         absl::StrCat("other machines reach ", address,
                      ", and there plain text lets in everybody: give --tls-cert, --tls-key and "
@@ -353,10 +354,10 @@ absl::StatusOr<std::unique_ptr<Listener>> GrpcNetwork::Listen(const std::string&
   }
   auto relay =
       std::make_unique<FrameRelay>(FrameRelayOptions{.credentials = credentials,
-                                                     .intake = intake_,
+                                                     .request_budget = requests_,
                                                      .patience_ms = options_.request_patience_ms,
                                                      .refused = options_.refused});
-  auto generic = std::make_unique<GenericService>(service, options_, intake_, relay->peers());
+  auto generic = std::make_unique<GenericService>(service, options_, requests_, relay->peers());
   grpc::ServerBuilder builder;
   SetArguments(builder, options_);
   using Builder = grpc::ServerBuilder::experimental_type;
@@ -373,11 +374,11 @@ absl::StatusOr<std::unique_ptr<Listener>> GrpcNetwork::Listen(const std::string&
     connection.fd = fd;
     acceptor->HandleNewConnection(&connection);
   };
-  door->Open(
-      {&service, intake_, options_.request_bytes_max},
+  multiplexer->Open(
+      {&service, requests_, options_.request_bytes_max},
       [deliver, &to = *relay](int fd) { to.Add(fd, deliver); }, credentials, options_.refused);
   return std::make_unique<GrpcListener>(std::move(generic), std::move(server), std::move(relay),
-                                        std::move(door));
+                                        std::move(multiplexer));
 }
 
 }  // namespace paracord

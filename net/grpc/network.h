@@ -1,7 +1,7 @@
 // The network over gRPC. A generic service serves every method as a stream of messages; a call with
 // a single message each way is an ordinary unary call for any generated stub. The port also serves
-// our own streams for bulk data (DialBoot; net/door.h). Owned by main; see common/rpc.h for
-// threads. A link accepts a peer only if the certificate belongs to the cluster and to the role
+// our own streams for bulk data (DialBoot; net/port_multiplexer.h). Owned by main; see common/rpc.h
+// for threads. A link accepts a peer only if the certificate belongs to the cluster and to the role
 // that serves the calls (security/call_rights.h). Debian's gRPC has traps (port sharing,
 // reconnection on a 5 s grid, unlimited memory); the files of this folder say where we avoid them.
 #pragma once
@@ -10,8 +10,8 @@
 #include <string>
 
 #include "common/rpc.h"
-#include "net/intake.h"
 #include "net/refused_peers.h"
+#include "net/request_budget.h"
 #include "security/credentials.h"
 
 namespace paracord {
@@ -19,7 +19,8 @@ namespace paracord {
 struct GrpcOptions {
   int64_t message_bytes_max = 2 << 20;  // limit of a part; a message has any number of parts
   uint64_t request_bytes_max = uint64_t{64} << 30;  // limit of a request, all parts together
-  // Limit of all requests arriving or being answered; above the limit peers wait (net/intake.h).
+  // Limit of all requests arriving or being answered; above the limit peers wait
+  // (net/request_budget.h).
   uint64_t requests_bytes_max = uint64_t{2} << 30;
   std::shared_ptr<MemoryShare> requests = nullptr;  // if set, provides limit and spare bytes
   // An idle connection, without a call for this long, is closed; the caller's next call dials
@@ -44,15 +45,16 @@ class GrpcNetwork : public Network {
   absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& address,
                                                    Service& service) override;
 
-  // The intake of all listeners. Code that receives requests in another way should count them here,
-  // too.
-  const std::shared_ptr<Intake>& intake() const { return intake_; }
+  // The request budget of all listeners. Code that receives requests in another way should count
+  // them here, too.
+  const std::shared_ptr<RequestBudget>& request_budget() const { return requests_; }
   const std::shared_ptr<Credentials>& credentials() const { return options_.credentials; }
   const std::shared_ptr<RefusedPeers>& refused() const { return options_.refused; }
 
  private:
   const GrpcOptions options_;
-  const std::shared_ptr<Intake> intake_;  // shared with calls, which may outlive the network
+  // Shared with calls, which may outlive the network.
+  const std::shared_ptr<RequestBudget> requests_;
 };
 
 }  // namespace paracord

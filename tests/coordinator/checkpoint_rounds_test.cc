@@ -16,7 +16,8 @@ void Collect(CheckpointRounds& rounds, bool complete = false) {
   for (uint32_t ps = 0; ps < kPs; ++ps) {
     rounds.Ask(ps);
     CHECK(rounds.TakeSnapshot(ps, PsReply(SnapshotReply()), true) ==
-          (ps + 1 < kPs ? CheckpointRounds::Taken::kTaken : CheckpointRounds::Taken::kAll));
+          (ps + 1 < kPs ? CheckpointRounds::SnapshotOutcome::kTaken
+                        : CheckpointRounds::SnapshotOutcome::kAll));
   }
 }
 
@@ -57,14 +58,15 @@ TEST_CASE("an order that was lost is repeated while the ps is there, and then fa
   CheckpointRounds rounds(0, 0, effects);
   rounds.Begin(1, false, kPs, 0, 0);
   const absl::StatusOr<PsReply> lost = absl::UnavailableError("no connection");
-  CHECK(rounds.TakeSnapshot(0, lost, true) == CheckpointRounds::Taken::kIgnored);  // not asked for
+  CHECK(rounds.TakeSnapshot(0, lost, true) ==
+        CheckpointRounds::SnapshotOutcome::kIgnored);  // not asked for
   rounds.DirectoryMade();
   rounds.Ask(0);
-  CHECK(rounds.TakeSnapshot(0, lost, false) == CheckpointRounds::Taken::kFailed);
-  CHECK(rounds.TakeSnapshot(0, lost, true) == CheckpointRounds::Taken::kAskAgain);
+  CHECK(rounds.TakeSnapshot(0, lost, false) == CheckpointRounds::SnapshotOutcome::kFailed);
+  CHECK(rounds.TakeSnapshot(0, lost, true) == CheckpointRounds::SnapshotOutcome::kAskAgain);
   rounds.Ask(0);
   rounds.Ask(0);
-  CHECK(rounds.TakeSnapshot(0, lost, true) == CheckpointRounds::Taken::kFailed);
+  CHECK(rounds.TakeSnapshot(0, lost, true) == CheckpointRounds::SnapshotOutcome::kFailed);
 }
 
 TEST_CASE("a commit that may have happened is repeated, the final one for ever") {

@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "common/json_text.h"
-#include "coordinator/core/waits.h"
+#include "coordinator/core/stall_report.h"
 #include "coordinator/core_harness.h"
 
 namespace paracord {

@@ -50,7 +50,7 @@ TEST_CASE("a result is neither told nor acted on before it is saved") {
   Score(evaluations, 0, 0.5);
   CHECK(evaluations.unsaved());
   CHECK(evaluations.told().empty());
-  CHECK(evaluations.TakeUntold());
+  CHECK(evaluations.TakeUnnotified());
   CHECK(evaluations.TakeUnsaved());
   CHECK_FALSE(evaluations.TakeUnsaved());
   REQUIRE(evaluations.told().size() == 1);
@@ -101,7 +101,7 @@ TEST_CASE("test records that cannot be read are hopeless after per_batch reports
     report.set_lease(evaluations.Grant(id, 7)->id());
     report.set_problem(PROBLEM_DATA);
     report.set_message("/data/t10k: row 3");
-    const Evaluations::Taken taken = evaluations.Report(7, report);
+    const Evaluations::ReportOutcome taken = evaluations.Report(7, report);
     CHECK_FALSE(taken.status.ok());
     CHECK(taken.hopeless == (id == 2));
     CHECK_FALSE(taken.limit);

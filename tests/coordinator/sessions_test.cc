@@ -90,10 +90,10 @@ TEST_CASE("a worker that fails in a row rests, unless nobody else is left") {
   WorkerSession& first = *sessions.Find(opened.Open("worker:0", "boot-1"));
   WorkerSession& second = *sessions.Find(opened.Open("worker:1", "boot-1"));
   sessions.Rest(first, 0, "failed");
-  CHECK(first.benched_until_ms > 0);
+  CHECK(first.backoff_until_ms > 0);
   sessions.Rest(second, 0, "failed");
-  CHECK(first.benched_until_ms == 0);
-  CHECK(second.benched_until_ms == 0);
+  CHECK(first.backoff_until_ms == 0);
+  CHECK(second.backoff_until_ms == 0);
 }
 
 TEST_CASE("nobody was silent while this coordinator did not run") {

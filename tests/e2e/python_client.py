@@ -120,7 +120,7 @@ def main():
     some = struct.pack("<%df" % (2 * width), *([0.5] * 2 * width))
     push = rows.push.add(partition=0, bytes=len(some))
     push.rows.count, push.rows.bytes = 2, 2
-    pull = rows.pull.add(partition=0, have_updates=2)
+    pull = rows.pull.add(partition=0, known_version=2)
     pull.rows.count, pull.rows.bytes = 3, 3
     rows.pieces.add(partition=0, offset=0, data=bytes([3, 1]), part=1)  # PUSH_IDS
     rows.pieces.add(partition=0, offset=0, data=bytes([3, 0, 0]), part=2)  # PULL_IDS

@@ -11,7 +11,7 @@
 #include "common/json_text.h"
 #include "e2e/cluster.h"
 #include "e2e/counting_job.h"
-#include "net/door.h"
+#include "net/port_multiplexer.h"
 
 namespace paracord::e2e {
 namespace {
@@ -66,7 +66,7 @@ TEST_CASE("a worker that nobody has numbered draws an index, and trains") {
 }
 
 // Returns an address whose port is free at present.
-std::string FreeAddress() { return (*Door::Listen("127.0.0.1:0"))->address(); }
+std::string FreeAddress() { return (*PortMultiplexer::Listen("127.0.0.1:0"))->address(); }
 
 TEST_CASE("`paracord run` trains in a cluster without a chief, with the same command everywhere") {
   const TestDirectory directory;

@@ -41,7 +41,7 @@ ExchangeRequest FullHeader() {
     push->set_bytes(i);
     PartitionPull* pull = header.add_pull();
     pull->set_partition(i);
-    if (i % 2 == 0) pull->set_have_updates(i);
+    if (i % 2 == 0) pull->set_known_version(i);
   }
   return header;
 }

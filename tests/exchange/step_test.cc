@@ -20,7 +20,7 @@ DecodedRequest Request() {
   SetPushRows(request, *push, {5, 9});
   PartitionPull* pull = request.header.add_pull();
   pull->set_partition(8);
-  pull->set_have_updates(6);
+  pull->set_known_version(6);
   pull = request.header.add_pull();
   pull->set_partition(9);
   SetPullRows(request, *pull, {300, 301});
@@ -43,7 +43,7 @@ TEST_CASE("a request is read as a step, its updates and what is wanted after it"
   REQUIRE(read->wants.size() == 3);
   CHECK(read->wants[0].partition == 8);
   CHECK_FALSE(read->wants[0].rows.has_value());
-  CHECK(read->wants[0].have_updates == 6);
+  CHECK(read->wants[0].known_version == 6);
   CHECK(*read->wants[1].rows == RowIds{300, 301});
   CHECK_FALSE(read->wants[1].state_only);
   CHECK(read->wants[2].state_only);

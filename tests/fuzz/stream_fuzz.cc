@@ -39,12 +39,12 @@ class Echo : public Service {
 
 void Serve(int fd) {
   Echo echo;
-  const auto intake = std::make_shared<Intake>(kRequestMax / 2);
+  const auto request_budget = std::make_shared<RequestBudget>(kRequestMax / 2);
   const auto connection = std::make_shared<StreamConnection>(
-      fd, StreamConnection::Serving{&echo, intake, kRequestMax}, "fuzzer");
+      fd, StreamConnection::Serving{&echo, request_budget, kRequestMax}, "fuzzer");
   connection->Run();
   connection->Close();
-  Demand(intake->bytes() < 2 * kRequestMax, "what has arrived is bounded");
+  Demand(request_budget->bytes() < 2 * kRequestMax, "what has arrived is bounded");
 }
 
 void Call(int fd) {

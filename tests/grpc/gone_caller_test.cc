@@ -38,10 +38,10 @@ TEST_CASE("callers that are gone while their requests wait for room do no harm")
   }
   for (std::thread& caller : callers) caller.join();
   const int64_t until_ms = SteadyMs() + 10000;
-  while (network.intake()->bytes() > 0 && SteadyMs() < until_ms) {
+  while (network.request_budget()->bytes() > 0 && SteadyMs() < until_ms) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
-  CHECK(network.intake()->bytes() == 0);
+  CHECK(network.request_budget()->bytes() == 0);
 }
 
 }  // namespace

@@ -38,7 +38,7 @@ class NamingService : public Service {
 };
 
 // Receives all bytes of a reply, which gRPC would leave in place.
-class Whole : public Landing {
+class Whole : public ReplySink {
  public:
   uint64_t bytes_max() const override { return block.size(); }
   Place Look(std::string_view) override {

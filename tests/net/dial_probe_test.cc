@@ -24,9 +24,9 @@ TEST_CASE("an address where no process listens is told from one where one does")
   CHECK(Why(path) == "connection refused: no process listens at " + path);
   std::string free;
   {
-    const auto door = Door::Listen("127.0.0.1:0");
-    REQUIRE(door.ok());
-    free = (*door)->address();
+    const auto multiplexer = PortMultiplexer::Listen("127.0.0.1:0");
+    REQUIRE(multiplexer.ok());
+    free = (*multiplexer)->address();
     CHECK(Why(free) == "what listens at " + free +
                            " takes connections and says nothing: the process hangs, or is stopped");
   }
@@ -37,13 +37,14 @@ TEST_CASE("an address where no process listens is told from one where one does")
 TEST_CASE("a probe says which end's certificate is refused, and why") {
   const TestCa ca("lab");
   TestProcess ps(ca, ca.Issue("URI:spiffe://lab/ps/0"));
-  auto door = Door::Listen("127.0.0.1:0");
-  REQUIRE(door.ok());
+  auto multiplexer = PortMultiplexer::Listen("127.0.0.1:0");
+  REQUIRE(multiplexer.ok());
   Echo echo;
-  (*door)->Open(
-      {&echo, std::make_shared<Intake>(1 << 20), 1 << 20}, [](int fd) { close(fd); },
-      ps.credentials);
-  const std::string& address = (*door)->address();
+  (*multiplexer)
+      ->Open(
+          {&echo, std::make_shared<RequestBudget>(1 << 20), 1 << 20}, [](int fd) { close(fd); },
+          ps.credentials);
+  const std::string& address = (*multiplexer)->address();
   TestProcess worker(ca, ca.Issue("URI:spiffe://lab/worker/0"));
   CHECK(Why(address, worker.credentials.get()).empty());
 
@@ -62,14 +63,15 @@ TEST_CASE("a probe of a role that may have no stream is not counted as one that 
   const TestCa ca("lab");
   TestProcess ps(ca, ca.Issue("URI:spiffe://lab/ps/0"));
   TestProcess coordinator(ca, ca.Issue("URI:spiffe://lab/coordinator"));
-  auto door = Door::Listen("127.0.0.1:0");
-  REQUIRE(door.ok());
+  auto multiplexer = PortMultiplexer::Listen("127.0.0.1:0");
+  REQUIRE(multiplexer.ok());
   Echo echo;
   const auto refused = std::make_shared<RefusedPeers>();
-  (*door)->Open(
-      {&echo, std::make_shared<Intake>(1 << 20), 1 << 20}, [](int fd) { close(fd); },
-      ps.credentials, refused);
-  const std::string& address = (*door)->address();
+  (*multiplexer)
+      ->Open(
+          {&echo, std::make_shared<RequestBudget>(1 << 20), 1 << 20}, [](int fd) { close(fd); },
+          ps.credentials, refused);
+  const std::string& address = (*multiplexer)->address();
   CHECK(Why(address, coordinator.credentials.get()).empty());
 
   // A peer that greets wants a stream. If the stream is counted, the earlier probe would have been,

@@ -80,12 +80,12 @@ inline Parts OnePart(std::string_view text) {
 
 inline std::future<absl::StatusOr<absl::Cord>> AskInto(Link& link, std::string_view method,
                                                        Parts request,
-                                                       std::shared_ptr<Landing> landing,
+                                                       std::shared_ptr<ReplySink> sink,
                                                        int64_t deadline_ms = 5000) {
   auto promise = std::make_shared<std::promise<absl::StatusOr<absl::Cord>>>();
   auto future = promise->get_future();
   link.CallInto(
-      method, std::move(request), deadline_ms, std::move(landing),
+      method, std::move(request), deadline_ms, std::move(sink),
       [promise](absl::StatusOr<absl::Cord> reply) { promise->set_value(std::move(reply)); });
   return future;
 }

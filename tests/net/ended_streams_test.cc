@@ -15,17 +15,17 @@ namespace {
 // A ps with an echo service, and a worker.
 struct Served {
   Served() {
-    absl::StatusOr<std::unique_ptr<Door>> made = Door::Listen("127.0.0.1:0");
+    absl::StatusOr<std::unique_ptr<PortMultiplexer>> made = PortMultiplexer::Listen("127.0.0.1:0");
     REQUIRE(made.ok());
-    door = *std::move(made);
-    door->Open(
-        {&echo, intake, uint64_t{1} << 20}, [](int fd) { close(fd); }, ps.credentials);
+    multiplexer = *std::move(made);
+    multiplexer->Open(
+        {&echo, request_budget, uint64_t{1} << 20}, [](int fd) { close(fd); }, ps.credentials);
   }
   std::unique_ptr<Link> Dial(const TestProcess& as) const {
-    return MakeStreamLink(std::make_unique<RefusingLink>(door->address()), as.credentials);
+    return MakeStreamLink(std::make_unique<RefusingLink>(multiplexer->address()), as.credentials);
   }
   int Connect() const {
-    NameLookup name(door->address());
+    NameLookup name(multiplexer->address());
     const absl::StatusOr<int> fd = ConnectSocket(name, 1000);
     REQUIRE(fd.ok());
     return *fd;
@@ -35,8 +35,9 @@ struct Served {
   TestProcess ps{ca, ca.Issue("URI:spiffe://lab/ps/0")};
   TestProcess worker{ca, ca.Issue("URI:spiffe://lab/worker/3")};
   Echo echo;
-  const std::shared_ptr<Intake> intake = std::make_shared<Intake>(uint64_t{1} << 20);
-  std::unique_ptr<Door> door;
+  const std::shared_ptr<RequestBudget> request_budget =
+      std::make_shared<RequestBudget>(uint64_t{1} << 20);
+  std::unique_ptr<PortMultiplexer> multiplexer;
 };
 
 TEST_CASE("a stream ends soon after its certificate is believed no more") {
@@ -66,14 +67,15 @@ TEST_CASE("a client ends its stream, and the calls on it, once its list revokes 
   const auto credentials = Credentials::Load(options, files, [&] { return now_ms.load(); });
   REQUIRE(credentials.ok());
   Echo echo;
-  auto door = Door::Listen("127.0.0.1:0");
-  REQUIRE(door.ok());
-  (*door)->Open(
-      {&echo, std::make_shared<Intake>(uint64_t{1} << 20), uint64_t{1} << 20},
-      [](int fd) { close(fd); }, ps.credentials);
+  auto multiplexer = PortMultiplexer::Listen("127.0.0.1:0");
+  REQUIRE(multiplexer.ok());
+  (*multiplexer)
+      ->Open(
+          {&echo, std::make_shared<RequestBudget>(uint64_t{1} << 20), uint64_t{1} << 20},
+          [](int fd) { close(fd); }, ps.credentials);
   {
     const auto link =
-        MakeStreamLink(std::make_unique<RefusingLink>((*door)->address()), *credentials);
+        MakeStreamLink(std::make_unique<RefusingLink>((*multiplexer)->address()), *credentials);
     CHECK(Ask(*link, "/Echo", OnePart("x")).ok());
     auto parked = AskLater(*link, "/Park", OnePart("x"), 60000);
     keys.Write("revoked.pem", ca.Revoking(of_ps));

@@ -165,11 +165,11 @@ TEST_CASE("a client that floods with headers is cut, and one that does not read 
   }
 }
 
-TEST_CASE("a client waits while the intake has no room for its requests") {
-  const auto intake = std::make_shared<Intake>(1000);
-  const uint64_t older = intake->Begin();
-  REQUIRE(intake->Take(older, 2000, nullptr));
-  Ends ends({.intake = intake});
+TEST_CASE("a client waits while the request budget has no room for its requests") {
+  const auto request_budget = std::make_shared<RequestBudget>(1000);
+  const uint64_t older = request_budget->Begin();
+  REQUIRE(request_budget->Take(older, 2000, nullptr));
+  Ends ends({.request_budget = request_budget});
   std::string up = kPreface + Frame(kHeaders, kEnd, 10);
   for (int i = 0; i < 20; ++i) up += Frame(kData, 0, 100000);
   std::thread client([&] { SendAll(ends.client, up); });
@@ -183,15 +183,15 @@ TEST_CASE("a client waits while the intake has no room for its requests") {
   });
   std::this_thread::sleep_for(std::chrono::milliseconds(500));
   CHECK(have < up.size() / 2);
-  CHECK(intake->bytes() > 2000);
-  intake->End(older);
+  CHECK(request_budget->bytes() > 2000);
+  request_budget->End(older);
   client.join();
   server.join();
   CHECK(have == up.size());
-  CHECK(intake->bytes() == 20 * 100000 + 10 + ArrivingRequests::kCallBytes);
+  CHECK(request_budget->bytes() == 20 * 100000 + 10 + ArrivingRequests::kCallBytes);
   shutdown(ends.client, SHUT_RDWR);
   shutdown(ends.server, SHUT_RDWR);
-  CHECK(Soon([&] { return intake->bytes() == 0; }));
+  CHECK(Soon([&] { return request_budget->bytes() == 0; }));
 }
 
 TEST_CASE("a client that resets requests without end is cut") {
@@ -271,13 +271,13 @@ TEST_CASE("who was cut, and why, is counted and told") {
 }
 
 TEST_CASE("a request that is answered before it is complete is counted no more") {
-  const auto intake = std::make_shared<Intake>(1 << 20);
-  Ends ends({.intake = intake});
+  const auto request_budget = std::make_shared<RequestBudget>(1 << 20);
+  Ends ends({.request_budget = request_budget});
   SendAll(ends.client, kPreface + Frame(kHeaders, kEnd, 10) + Frame(kData, 0, 5000));
-  CHECK(Soon([&] { return intake->bytes() == 5010 + ArrivingRequests::kCallBytes; }));
+  CHECK(Soon([&] { return request_budget->bytes() == 5010 + ArrivingRequests::kCallBytes; }));
   constexpr unsigned char kEndStream = 1;
   SendAll(ends.server, Frame(kHeaders, kEnd | kEndStream, 20));
-  CHECK(Soon([&] { return intake->bytes() == 0; }));
+  CHECK(Soon([&] { return request_budget->bytes() == 0; }));
 }
 
 TEST_CASE("the relay leaves descriptors for files") {
@@ -384,7 +384,7 @@ struct TokenRelay {
   const TestCa ca{"lab"};
   const TestProcess ps{ca, ca.Issue("URI:spiffe://lab/ps/0"), /*token=*/true};
   const TestProcess nobody{ca, PemPair(), /*token=*/true};
-  FrameRelay relay{{.credentials = ps.credentials, .strangers_max = kStrangersMax}};
+  FrameRelay relay{{.credentials = ps.credentials, .unauthenticated_max = kStrangersMax}};
   std::atomic<int> delivered = -1;  // gRPC's end of the last connection
 
   struct Client {
@@ -446,7 +446,7 @@ TEST_CASE("few bytes of a client reach gRPC before it has shown the token, and t
       if (put < 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
   });
-  std::string got = Receive(client->server, FrameRelay::kStrangerBytesMax);
+  std::string got = Receive(client->server, FrameRelay::kUnauthenticatedBytesMax);
   pollfd more{client->server, POLLIN, 0};
   CHECK(poll(&more, 1, 300) == 0);
   at.Know(*client);

@@ -18,32 +18,34 @@ namespace {
 
 TEST_CASE("requests count in their share, and its limit holds from the moment it changes") {
   const auto share = std::make_shared<MemoryShare>(100, 1000);
-  Intake intake(share);
-  CHECK(intake.request_bytes_max() == 1000);
-  const uint64_t oldest = intake.Begin();
-  const uint64_t next = intake.Begin();
-  CHECK(intake.Take(next, 90, [] {}));
+  RequestBudget request_budget(share);
+  CHECK(request_budget.request_bytes_max() == 1000);
+  const uint64_t oldest = request_budget.Begin();
+  const uint64_t next = request_budget.Begin();
+  CHECK(request_budget.Take(next, 90, [] {}));
   CHECK(share->bytes() == 90);
   share->SetMax(50, 500);  // variables took the rest
   bool resumed = false;
-  CHECK_FALSE(intake.Take(next, 1, [&] { resumed = true; }));
-  intake.End(oldest);
+  CHECK_FALSE(request_budget.Take(next, 1, [&] { resumed = true; }));
+  request_budget.End(oldest);
   CHECK(resumed);  // it is the oldest
-  intake.End(next);
+  request_budget.End(next);
   CHECK(share->bytes() == 0);
-  CHECK(intake.request_bytes_max() == 500);
+  CHECK(request_budget.request_bytes_max() == 500);
 }
 
 TEST_CASE("a request above what one request may take is refused, and the next is served") {
   Pair pair;
   pair.link = nullptr;
-  pair.intake = std::make_shared<Intake>(std::make_shared<MemoryShare>(1 << 20, 1000));
+  pair.request_budget =
+      std::make_shared<RequestBudget>(std::make_shared<MemoryShare>(1 << 20, 1000));
   pair.Open("127.0.0.1:0");
   pair.link = pair.Dial();
   const auto large = Ask(*pair.link, "/Echo", OnePart(std::string(1001, 'x')));
   CHECK(IsLimit(large.status()));
-  CHECK(absl::StartsWith(large.status().message(),
-                         absl::StrCat(pair.door->address(), ": a request of more than 1000 B")));
+  CHECK(absl::StartsWith(
+      large.status().message(),
+      absl::StrCat(pair.multiplexer->address(), ": a request of more than 1000 B")));
   CHECK(absl::StrContains(large.status().message(), "--memory-limit"));
   CHECK(Ask(*pair.link, "/Echo", OnePart(std::string(1000, 'x'))).ok());
   CHECK(pair.echo.handled == 1);

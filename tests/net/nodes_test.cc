@@ -16,12 +16,13 @@ TEST_CASE("a client believes the worker at an address as the ps of its index alo
   CAPTURE(uri);
   const TestProcess node(ca, ca.Issue("URI:spiffe://lab/worker" + uri));
   Echo echo;
-  const auto intake = std::make_shared<Intake>(uint64_t{1} << 30);
-  auto door = Door::Listen("127.0.0.1:0");
-  REQUIRE(door.ok());
-  (*door)->Open(
-      {&echo, intake, uint64_t{1} << 20}, [](int fd) { close(fd); }, node.credentials);
-  const std::string address = (*door)->address();
+  const auto request_budget = std::make_shared<RequestBudget>(uint64_t{1} << 30);
+  auto multiplexer = PortMultiplexer::Listen("127.0.0.1:0");
+  REQUIRE(multiplexer.ok());
+  (*multiplexer)
+      ->Open(
+          {&echo, request_budget, uint64_t{1} << 20}, [](int fd) { close(fd); }, node.credentials);
+  const std::string address = (*multiplexer)->address();
   const auto ask_in = [&](const std::vector<std::string>& nodes) {
     const TestProcess process(ca, ca.Issue("URI:spiffe://lab/worker/2"), /*token=*/false,
                               {.ps = nodes, .coordinator = false});

@@ -32,8 +32,9 @@ class NothingBeneath : public Network {
 struct Offered {
   explicit Offered(const std::string& boot_id, const Access& access = {}) : boot(boot_id) {
     REQUIRE(EnableSharedMemory());
-    absl::StatusOr<std::unique_ptr<Listener>> made = SharedNetwork::Offer(
-        boot, echo, std::make_shared<Intake>(64 << 20), SharedConnection::kReplyPatienceMs, access);
+    absl::StatusOr<std::unique_ptr<Listener>> made =
+        SharedNetwork::Offer(boot, echo, std::make_shared<RequestBudget>(64 << 20),
+                             SharedConnection::kReplyPatienceMs, access);
     REQUIRE(made.ok());
     listener = *std::move(made);
   }

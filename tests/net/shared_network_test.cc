@@ -51,8 +51,8 @@ struct SharedPair {
                       int64_t reply_patience_ms = SharedConnection::kReplyPatienceMs)
       : boot(std::move(boot_id)) {
     REQUIRE(EnableSharedMemory());
-    absl::StatusOr<std::unique_ptr<Listener>> offered =
-        SharedNetwork::Offer(boot, echo, std::make_shared<Intake>(64 << 20), reply_patience_ms);
+    absl::StatusOr<std::unique_ptr<Listener>> offered = SharedNetwork::Offer(
+        boot, echo, std::make_shared<RequestBudget>(64 << 20), reply_patience_ms);
     REQUIRE(offered.ok());
     listener = *std::move(offered);
     link = network.DialBoot("beneath:1", boot);
@@ -251,12 +251,13 @@ TEST_CASE("calls from many threads at once are answered each with its own") {
 
 class RawPeer {
  public:
-  explicit RawPeer(uint64_t request_bytes_max = 1 << 20,
-                   std::shared_ptr<Intake> intake = std::make_shared<Intake>(256 << 20)) {
+  explicit RawPeer(
+      uint64_t request_bytes_max = 1 << 20,
+      std::shared_ptr<RequestBudget> request_budget = std::make_shared<RequestBudget>(256 << 20)) {
     std::array<int, 2> ends{};
     REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) == 0);
     fd_ = ends[0];
-    connection = std::make_shared<SharedConnection>(ends[1], &echo, std::move(intake),
+    connection = std::make_shared<SharedConnection>(ends[1], &echo, std::move(request_budget),
                                                     request_bytes_max, "raw");
     thread_ = std::thread([this] { connection->Run(); });
   }
@@ -437,16 +438,17 @@ TEST_CASE("messages follow one another, and the bytes in the socket are bounded"
 
 TEST_CASE("bytes that come through sockets are bounded for all connections together") {
   std::atomic<int64_t> now_ms{0};
-  const auto intake = std::make_shared<Intake>(1 << 20, 0, [&now_ms] { return now_ms.load(); });
-  RawPeer first(/*request_bytes_max=*/1 << 30, intake);
-  RawPeer second(/*request_bytes_max=*/1 << 30, intake);
+  const auto request_budget =
+      std::make_shared<RequestBudget>(1 << 20, 0, [&now_ms] { return now_ms.load(); });
+  RawPeer first(/*request_bytes_max=*/1 << 30, request_budget);
+  RawPeer second(/*request_bytes_max=*/1 << 30, request_budget);
   SharedPacket part = PartOfCall(1, 30000);
   part.set_method("/Echo");
   const std::string more = part.SerializeAsString();
   part.set_more(false);
   const std::string last = part.SerializeAsString();
   for (int sent = 0; sent < 50; ++sent) first.Send(more);
-  REQUIRE(Soon([&] { return intake->bytes() == 50 * 30000; }));
+  REQUIRE(Soon([&] { return request_budget->bytes() == 50 * 30000; }));
   auto all = std::async(std::launch::async, [&] {
     for (int sent = 0; sent < 999; ++sent) {
       if (!second.Sends(more)) return false;
@@ -454,7 +456,7 @@ TEST_CASE("bytes that come through sockets are bounded for all connections toget
     return second.Sends(last);
   });
   CHECK(all.wait_for(std::chrono::milliseconds(300)) == std::future_status::timeout);
-  CHECK(intake->bytes() == 51 * 30000);
+  CHECK(request_budget->bytes() == 51 * 30000);
   SECTION("until the first is answered") {
     first.Send(last);
     CHECK(Soon([&] { return first.echo.handled == 1; }));
@@ -469,7 +471,7 @@ TEST_CASE("bytes that come through sockets are bounded for all connections toget
   }
   CHECK(all.get());
   CHECK(Soon([&] { return second.echo.handled == 1; }));
-  CHECK(Soon([&] { return intake->bytes() == 0; }));
+  CHECK(Soon([&] { return request_budget->bytes() == 0; }));
 }
 
 TEST_CASE("a peer that never lets go of replies is dropped") {

@@ -34,8 +34,8 @@ struct PipeEnds {
     calling = std::thread([this] { caller->Run(); });
     silent = answers ? -1 : ends[1];
     if (!answers) return;
-    server = std::make_shared<SharedConnection>(ends[1], &echo, std::make_shared<Intake>(256 << 20),
-                                                kRequestBytesMax, "test");
+    server = std::make_shared<SharedConnection>(
+        ends[1], &echo, std::make_shared<RequestBudget>(256 << 20), kRequestBytesMax, "test");
     serving = std::thread([this] { server->Run(); });
   }
   ~PipeEnds() {

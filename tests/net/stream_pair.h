@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "net/door.h"
 #include "net/echo.h"
+#include "net/port_multiplexer.h"
 #include "net/socket_address.h"
 #include "net/stream_connection.h"
 #include "net/stream_greeting.h"
@@ -129,12 +129,12 @@ inline std::ostream& operator<<(std::ostream& to, Over over) {
   return to << (over == Over::kTcp ? "TCP" : over == Over::kUnix ? "a unix socket" : "TLS");
 }
 
-// A door with an echo service, and a link to the service. Over TLS, the client shows a token, which
-// allows every call.
+// A multiplexer with an echo service, and a link to the service. Over TLS, the client shows a
+// token, which allows every call.
 struct Pair {
   explicit Pair(uint64_t in_flight = uint64_t{1} << 30, uint64_t request_max = uint64_t{1} << 30,
                 std::initializer_list<Over> ways = {Over::kTcp, Over::kUnix, Over::kTls})
-      : intake(std::make_shared<Intake>(in_flight)) {
+      : request_budget(std::make_shared<RequestBudget>(in_flight)) {
     static std::atomic<int> number = 0;
     path = absl::StrCat("/tmp/paracord-stream-", getpid(), "-", ++number);
     const Over over = GENERATE_COPY(from_range(std::vector<Over>(ways)));
@@ -148,22 +148,22 @@ struct Pair {
     link = Dial();
   }
   void Open(const std::string& address, uint64_t request_max = uint64_t{1} << 30) {
-    absl::StatusOr<std::unique_ptr<Door>> made = Door::Listen(address);
+    absl::StatusOr<std::unique_ptr<PortMultiplexer>> made = PortMultiplexer::Listen(address);
     REQUIRE(made.ok());
-    door = *std::move(made);
+    multiplexer = *std::move(made);
     const auto other = [this](int fd) {
       ++others;
       close(fd);
     };
-    door->Open({&echo, intake, request_max}, other, ps ? ps->credentials : nullptr);
+    multiplexer->Open({&echo, request_budget, request_max}, other, ps ? ps->credentials : nullptr);
   }
   std::unique_ptr<Link> Dial() const {
-    return MakeStreamLink(std::make_unique<RefusingLink>(door->address()),
+    return MakeStreamLink(std::make_unique<RefusingLink>(multiplexer->address()),
                           worker ? worker->credentials : nullptr);
   }
   // Connects like a foreign or broken peer.
   int Connect() const {
-    NameLookup name(door->address());
+    NameLookup name(multiplexer->address());
     const absl::StatusOr<int> fd = ConnectSocket(name, 1000);
     REQUIRE(fd.ok());
     return *fd;
@@ -187,9 +187,9 @@ struct Pair {
   std::optional<TestProcess> ps;
   std::optional<TestProcess> worker;
   Echo echo;
-  std::shared_ptr<Intake> intake;
+  std::shared_ptr<RequestBudget> request_budget;
   std::atomic<int> others = 0;
-  std::unique_ptr<Door> door;
+  std::unique_ptr<PortMultiplexer> multiplexer;
   std::unique_ptr<Link> link;
   std::list<Tunnel> tunnels;
 };

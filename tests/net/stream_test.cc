@@ -32,7 +32,7 @@ TEST_CASE("a stream brings messages of every size as they were sent") {
     REQUIRE(reply.ok());
     CHECK((std::string(*reply) == text));
   }
-  CHECK(Soon([&] { return pair.intake->bytes() == 0; }));
+  CHECK(Soon([&] { return pair.request_budget->bytes() == 0; }));
   CHECK(pair.others == 0);
 }
 
@@ -40,7 +40,7 @@ TEST_CASE("a status crosses a stream with its code and names the peer") {
   Pair pair;
   const absl::Status status = Ask(*pair.link, "/Refuse", {}).status();
   CHECK(absl::IsAborted(status));
-  CHECK(std::string(status.message()) == pair.door->address() + ": not this one");
+  CHECK(std::string(status.message()) == pair.multiplexer->address() + ": not this one");
 }
 
 TEST_CASE("many large messages in both directions of a stream do not block each other") {
@@ -59,7 +59,7 @@ TEST_CASE("many large messages in both directions of a stream do not block each 
     REQUIRE(got.ok());
     CHECK((std::string(*got) == text));
   }
-  CHECK(Soon([&] { return pair.intake->bytes() == 0; }));
+  CHECK(Soon([&] { return pair.request_budget->bytes() == 0; }));
 }
 
 TEST_CASE("a request beyond the limit is refused and the stream lives on") {
@@ -67,18 +67,18 @@ TEST_CASE("a request beyond the limit is refused and the stream lives on") {
   CHECK(IsLimit(Ask(*pair.link, "/Echo", OnePart(Pattern(3000000))).status()));
   CHECK(Ask(*pair.link, "/Echo", Parts{absl::Cord("x")}).ok());
   CHECK(pair.echo.handled == 1);
-  CHECK(Soon([&] { return pair.intake->bytes() == 0; }));
+  CHECK(Soon([&] { return pair.request_budget->bytes() == 0; }));
 }
 
 TEST_CASE("a request whose answer waits without it is held by nobody") {
   Pair pair;
   auto waits = AskLater(*pair.link, "/Wait", OnePart(Pattern(3000000)), 2000);
   REQUIRE(Soon([&] { return pair.echo.handled == 1; }));
-  CHECK(Soon([&] { return pair.intake->bytes() == 0; }));
+  CHECK(Soon([&] { return pair.request_budget->bytes() == 0; }));
   CHECK(waits.wait_for(std::chrono::seconds(0)) == std::future_status::timeout);
   CHECK(absl::IsDeadlineExceeded(waits.get().status()));
   CHECK(Ask(*pair.link, "/Echo", Parts{absl::Cord("x")}).ok());
-  CHECK(Soon([&] { return pair.intake->bytes() == 0; }));
+  CHECK(Soon([&] { return pair.request_budget->bytes() == 0; }));
 }
 
 TEST_CASE("a call over a stream ends at its deadline, and its service hears of it") {
@@ -86,7 +86,7 @@ TEST_CASE("a call over a stream ends at its deadline, and its service hears of i
   REQUIRE(Ask(*pair.link, "/Echo", {}).ok());
   const absl::Status status = Ask(*pair.link, "/Park", {}, 200).status();
   CHECK(absl::IsDeadlineExceeded(status));
-  CHECK(std::string(status.message()) == pair.door->address() + ": no answer within 200 ms");
+  CHECK(std::string(status.message()) == pair.multiplexer->address() + ": no answer within 200 ms");
   CHECK(Soon([&] { return pair.echo.cancelled == 1; }));
   CHECK(Ask(*pair.link, "/Echo", Parts{absl::Cord("x")}).ok());
 }
@@ -104,8 +104,8 @@ TEST_CASE("calls fail when the stream's listener goes, and a new one is found") 
   Pair pair;
   auto parked = AskLater(*pair.link, "/Park", {}, 60000);
   REQUIRE(Soon([&] { return pair.echo.handled == 1; }));
-  const std::string address = pair.door->address();
-  pair.door = nullptr;
+  const std::string address = pair.multiplexer->address();
+  pair.multiplexer = nullptr;
   CHECK(absl::IsUnavailable(parked.get().status()));
   // No listener exists, so the call uses the network beneath.
   CHECK(absl::IsUnimplemented(Ask(*pair.link, "/Echo", {}).status()));
@@ -231,7 +231,7 @@ TEST_CASE("frames that come byte by byte, or stop in the middle, harm nobody") {
     CHECK(Ask(*pair.link, "/Echo", Parts{absl::Cord("x")}).ok());
     close(fd);
   }
-  CHECK(Soon([&] { return pair.intake->bytes() == 0; }));
+  CHECK(Soon([&] { return pair.request_budget->bytes() == 0; }));
   CHECK(pair.echo.handled == 2);
 }
 
@@ -254,7 +254,7 @@ TEST_CASE("a peer that does not read its replies holds up nobody else") {
   CHECK(Soon([&] { return pair.echo.handled == 1; }));
   CHECK(Ask(*pair.link, "/Echo", OnePart(text)).ok());
   close(fd);
-  CHECK(Soon([&] { return pair.intake->bytes() == 0; }));
+  CHECK(Soon([&] { return pair.request_budget->bytes() == 0; }));
 }
 
 TEST_CASE("a peer that sends and does not read is not served without end") {
@@ -336,7 +336,7 @@ TEST_CASE(
     }
   });
   writer.join();
-  REQUIRE(Soon([&] { return pair.intake->bytes() > 1 << 20; }));
+  REQUIRE(Soon([&] { return pair.request_budget->bytes() > 1 << 20; }));
   auto other = AskLater(*pair.link, "/Echo", OnePart(Pattern(3000000)), 60000);
 
   // A peer that acknowledges everything and answers nothing, like a proxy with a dead back end.
@@ -368,7 +368,7 @@ TEST_CASE(
 TEST_CASE("a file that is no socket is not taken for one that was left over") {
   const std::string path = absl::StrCat("/tmp/paracord-file-", getpid());
   std::ofstream(path) << "precious";
-  const absl::Status status = Door::Listen("unix:" + path).status();
+  const absl::Status status = PortMultiplexer::Listen("unix:" + path).status();
   INFO(status.ToString());
   CHECK(absl::IsInvalidArgument(status));
   std::string text;
@@ -376,10 +376,10 @@ TEST_CASE("a file that is no socket is not taken for one that was left over") {
   CHECK(text == "precious");
   std::filesystem::remove(path);
   // A socket's file stays if another listener owns it.
-  auto first = Door::Listen("unix:" + path);
+  auto first = PortMultiplexer::Listen("unix:" + path);
   REQUIRE(first.ok());
   std::filesystem::remove(path);
-  const auto second = Door::Listen("unix:" + path);
+  const auto second = PortMultiplexer::Listen("unix:" + path);
   REQUIRE(second.ok());
   first->reset();
   CHECK(std::filesystem::exists(path));

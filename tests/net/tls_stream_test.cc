@@ -21,24 +21,24 @@ namespace {
 // A ps with an echo service, and a worker.
 struct Cluster {
   Cluster() {
-    absl::StatusOr<std::unique_ptr<Door>> made = Door::Listen("127.0.0.1:0");
+    absl::StatusOr<std::unique_ptr<PortMultiplexer>> made = PortMultiplexer::Listen("127.0.0.1:0");
     REQUIRE(made.ok());
-    door = *std::move(made);
-    Open(*door, ps);
+    multiplexer = *std::move(made);
+    Open(*multiplexer, ps);
   }
-  void Open(Door& at, const TestProcess& server) {
+  void Open(PortMultiplexer& at, const TestProcess& server) {
     const auto other = [this](int fd) {
       ++others;
       close(fd);
     };
-    at.Open({&echo, intake, uint64_t{1} << 30}, other, server.credentials);
+    at.Open({&echo, request_budget, uint64_t{1} << 30}, other, server.credentials);
   }
   std::unique_ptr<Link> Dial(const TestProcess& as, const std::string& at = "") const {
-    return MakeStreamLink(std::make_unique<RefusingLink>(at.empty() ? door->address() : at),
+    return MakeStreamLink(std::make_unique<RefusingLink>(at.empty() ? multiplexer->address() : at),
                           as.credentials);
   }
   int Connect() const {
-    NameLookup name(door->address());
+    NameLookup name(multiplexer->address());
     const absl::StatusOr<int> fd = ConnectSocket(name, 1000);
     REQUIRE(fd.ok());
     return *fd;
@@ -48,9 +48,10 @@ struct Cluster {
   TestProcess ps{ca, ca.Issue("URI:spiffe://lab/ps/0")};
   TestProcess worker{ca, ca.Issue("URI:spiffe://lab/worker/3")};
   Echo echo;
-  const std::shared_ptr<Intake> intake = std::make_shared<Intake>(uint64_t{1} << 30);
+  const std::shared_ptr<RequestBudget> request_budget =
+      std::make_shared<RequestBudget>(uint64_t{1} << 30);
   std::atomic<int> others = 0;
-  std::unique_ptr<Door> door;
+  std::unique_ptr<PortMultiplexer> multiplexer;
 };
 
 TEST_CASE("a stream under TLS brings 64 MB both ways as they were sent, several at once") {
@@ -65,7 +66,7 @@ TEST_CASE("a stream under TLS brings 64 MB both ways as they were sent, several 
     CHECK((std::string(*got) == text));
   }
   CHECK(cluster.others == 0);
-  CHECK(Soon([&] { return cluster.intake->bytes() == 0; }));
+  CHECK(Soon([&] { return cluster.request_budget->bytes() == 0; }));
 }
 
 TEST_CASE("a call that the peer's role may not make is refused before its body comes") {
@@ -101,7 +102,7 @@ TEST_CASE("a call that the peer's role may not make is refused before its body c
     if (got > 0) answer.append(more.data(), static_cast<size_t>(got));
     return answer.find("may not call") != std::string::npos;
   }));
-  CHECK(cluster.intake->bytes() == 0);
+  CHECK(cluster.request_budget->bytes() == 0);
   CHECK(cluster.echo.handled == 1);
   close(tunnel.socket());
 }
@@ -158,14 +159,16 @@ TEST_CASE("a client does not believe a ps of another cluster, CA or role") {
   for (const auto& [name, pair] : cases) {
     CAPTURE(name);
     std::optional<TestProcess> server;
-    auto door = Door::Listen("127.0.0.1:0");
-    REQUIRE(door.ok());
+    auto multiplexer = PortMultiplexer::Listen("127.0.0.1:0");
+    REQUIRE(multiplexer.ok());
     if (!pair.cert.empty()) server.emplace(cluster.ca, pair);
-    const auto link = cluster.Dial(cluster.worker, (*door)->address());
+    const auto link = cluster.Dial(cluster.worker, (*multiplexer)->address());
     if (server.has_value()) {
-      cluster.Open(**door, *server);
+      cluster.Open(**multiplexer, *server);
     } else {
-      (*door)->Open({&cluster.echo, cluster.intake, 1000}, [](int fd) { close(fd); });
+      (*multiplexer)->Open({&cluster.echo, cluster.request_budget, 1000}, [](int fd) {
+        close(fd);
+      });
     }
     CHECK(absl::IsUnimplemented(Ask(*link, method::kExchange, OnePart("x")).status()));
   }
@@ -180,16 +183,16 @@ TEST_CASE("a token lets a client in that has no certificate, and a wrong one doe
   wrong.keys.Write("token", "not-the-secret-of-the-cluster");
   wrong.now_ms += 5000;
   Cluster cluster;
-  auto door = Door::Listen("127.0.0.1:0");
-  REQUIRE(door.ok());
-  cluster.Open(**door, ps);
-  CHECK(Ask(*cluster.Dial(right, (*door)->address()), "/Echo", OnePart("x")).ok());
+  auto multiplexer = PortMultiplexer::Listen("127.0.0.1:0");
+  REQUIRE(multiplexer.ok());
+  cluster.Open(**multiplexer, ps);
+  CHECK(Ask(*cluster.Dial(right, (*multiplexer)->address()), "/Echo", OnePart("x")).ok());
   CHECK(absl::IsUnimplemented(
-      Ask(*cluster.Dial(wrong, (*door)->address()), "/Echo", OnePart("x")).status()));
+      Ask(*cluster.Dial(wrong, (*multiplexer)->address()), "/Echo", OnePart("x")).status()));
   CHECK(cluster.echo.handled == 1);
   // A caller with a certificate needs no token, and has the rights of its role.
   const TestProcess worker(ca, ca.Issue("URI:spiffe://lab/worker/0"));
-  const auto link = cluster.Dial(worker, (*door)->address());
+  const auto link = cluster.Dial(worker, (*multiplexer)->address());
   CHECK(Ask(*link, method::kExchange, OnePart("x")).ok());
   CHECK(absl::IsPermissionDenied(Ask(*link, "/Echo", OnePart("x")).status()));
 }
@@ -306,7 +309,7 @@ TEST_CASE("half handshakes cost no thread and little memory, hold up nobody, and
     }
   }
   const int64_t begun_ms = SteadyMs();
-  // The door answers clients that have sent enough.
+  // The multiplexer answers clients that have sent enough.
   CHECK(Soon([&] {
     char byte = 0;
     return recv(fds[fds.size() - 2], &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 1;
@@ -401,8 +404,8 @@ TEST_CASE("older versions of TLS, which could renegotiate, are refused, and keys
   close(tunnel.socket());
 }
 
-// A proxy between a client and the door. It forwards `bytes` of the client's bytes, then cuts the
-// connection, or changes the next byte and goes on.
+// A proxy between a client and the multiplexer. It forwards `bytes` of the client's bytes, then
+// cuts the connection, or changes the next byte and goes on.
 class Meddler {
  public:
   Meddler(const std::string& to, uint64_t bytes, bool cuts) : to_(to), left_(bytes), cuts_(cuts) {
@@ -481,13 +484,13 @@ TEST_CASE("a stream that is cut, or changed on its way, brings no wrong byte and
   for (const uint64_t at : {3u, 150u, 700u, 1500u, 20000u, 65000u, 200000u}) {
     CAPTURE(cuts, at);
     const int handled = cluster.echo.handled;
-    const Meddler meddler(cluster.door->address(), at, cuts);
+    const Meddler meddler(cluster.multiplexer->address(), at, cuts);
     const auto link = cluster.Dial(cluster.worker, meddler.address());
     const absl::Status status = Ask(*link, method::kExchange, OnePart(text), 20000).status();
     CAPTURE(status);
     CHECK((absl::IsUnavailable(status) || absl::IsUnimplemented(status)));
     CHECK(cluster.echo.handled == handled);
-    CHECK(Soon([&] { return cluster.intake->bytes() == 0; }));
+    CHECK(Soon([&] { return cluster.request_budget->bytes() == 0; }));
   }
   CHECK(Ask(*cluster.Dial(cluster.worker), method::kExchange, OnePart(text)).ok());
 }

@@ -181,8 +181,8 @@ TEST_CASE("values travel back only if they are not what the worker has") {
   DecodedRequest pull;
   *pull.header.mutable_fence() = ps.MakeFence();
   ps.AddPulls(pull);
-  pull.header.mutable_pull(0)->set_have_updates(1);
-  pull.header.mutable_pull(1)->set_have_updates(0);
+  pull.header.mutable_pull(0)->set_known_version(1);
+  pull.header.mutable_pull(1)->set_known_version(0);
   const auto reply = ps.Exchange(pull);
   REQUIRE(reply.ok());
   CHECK_FALSE(reply->values.contains(0));

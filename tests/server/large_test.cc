@@ -32,7 +32,7 @@ TEST_CASE("a variable of more than 4 GiB is pushed and pulled as any other", "[.
   for (const uint64_t rows : {550u, 1075u}) {
     const uint64_t elements = rows << 20;
     Partition::Facts facts{0, "v", {rows, 1 << 20}, true, elements * sizeof(float)};
-    Content content;
+    PartitionSet content;
     content.plan.set_records(1000);
     content.plan.set_batch(10);
     content.plan.set_split_batches(10);

@@ -243,7 +243,7 @@ TEST_CASE("a ps that stays holds nothing after the job's end, and leaves with it
   CHECK_FALSE(ps.ps->Health().ready);
   ps.Ready();
   CHECK(ps.ps->Health().ready);
-  const std::weak_ptr<const Content> held = ps.ps->content();
+  const std::weak_ptr<const PartitionSet> held = ps.ps->content();
   const auto hold = ps.Send(method::kPsHold, HoldOrder(ps));
   REQUIRE(ps.Call<FinishReply>(method::kFinish, FinishOrder(ps, code)).ok());
   CHECK(held.expired());

@@ -139,13 +139,13 @@ TEST_CASE("readers that are waited for no longer are forgiven up to a bound") {
   const auto share = std::make_shared<MemoryShare>(100, 50);
   const auto pinned = std::make_shared<PinnedBytes>(share);
   const PulledCopy first(120, pinned);
-  CHECK(pinned->Above());
-  pinned->Forgive();
-  CHECK_FALSE(pinned->Above());
+  CHECK(pinned->OverLimit());
+  pinned->RaiseLimit();
+  CHECK_FALSE(pinned->OverLimit());
   const PulledCopy second(40, pinned);
-  CHECK(pinned->Above());
-  pinned->Forgive();
-  CHECK(pinned->Above());  // 160 of 150 bytes
+  CHECK(pinned->OverLimit());
+  pinned->RaiseLimit();
+  CHECK(pinned->OverLimit());  // 160 of 150 bytes
 }
 
 TEST_CASE("a job that has ended gives its memory back to the budget") {

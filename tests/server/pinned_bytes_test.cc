@@ -76,11 +76,11 @@ TEST_CASE("a chunk counts from its replacement to the end of its last pull") {
   CHECK(store.pinned->bytes() == 2 * all);
   second.pop_back();
   CHECK(store.pinned->bytes() == 2 * all - kSecond);
-  CHECK(store.pinned->Above());
+  CHECK(store.pinned->OverLimit());
   second.clear();
   third.clear();
   CHECK(store.pinned->bytes() == 0);
-  CHECK_FALSE(store.pinned->Above());
+  CHECK_FALSE(store.pinned->OverLimit());
 }
 
 TEST_CASE("a snapshot does not count, nor does it hide a pull of the same chunk") {
@@ -139,16 +139,16 @@ TEST_CASE("pulls that begin and end on many threads while chunks are replaced ad
   }
   for (int i = 0; i < 100; ++i) {
     store.Push();
-    if (i % 10 == 0) store.pinned->Forgive();
+    if (i % 10 == 0) store.pinned->RaiseLimit();
   }
   stop = true;
   for (std::thread& reader : readers) reader.join();
   CHECK(store.pinned->bytes() == 0);
-  CHECK_FALSE(store.pinned->Above());
+  CHECK_FALSE(store.pinned->OverLimit());
   // The limit has not changed.
   auto pulled = store.Pull();
   store.Push();
-  CHECK(store.pinned->Above());
+  CHECK(store.pinned->OverLimit());
   fell = 0;
   CHECK(store.pinned->Wait(0));
   pulled.clear();
@@ -163,20 +163,20 @@ TEST_CASE("what is forgiven is forgiven only for as long as it is held") {
     return pulled;
   };
   auto stuck = version();
-  CHECK(store.pinned->Above());
-  store.pinned->Forgive();
-  CHECK_FALSE(store.pinned->Above());
+  CHECK(store.pinned->OverLimit());
+  store.pinned->RaiseLimit();
+  CHECK_FALSE(store.pinned->OverLimit());
   auto other = version();
-  CHECK(store.pinned->Above());
+  CHECK(store.pinned->OverLimit());
   int fell = 0;
   store.pinned->Watch([&] { ++fell; });
   CHECK(store.pinned->Wait(0));
   other.clear();
-  CHECK_FALSE(store.pinned->Above());
+  CHECK_FALSE(store.pinned->OverLimit());
   CHECK(fell == 1);
   stuck.clear();
   other = version();
-  CHECK(store.pinned->Above());
+  CHECK(store.pinned->OverLimit());
 }
 
 TEST_CASE("bytes are reserved if they fit, alone also beyond the limit, and copies take them") {
@@ -186,7 +186,7 @@ TEST_CASE("bytes are reserved if they fit, alone also beyond the limit, and copi
   {
     REQUIRE(pinned->Reserve(150));  // allowed, since nothing else is reserved
     PinnedReservation reserved(150, pinned);
-    CHECK(pinned->Above());
+    CHECK(pinned->OverLimit());
     CHECK_FALSE(pinned->Reserve(1));
     const PulledCopy copy(40, pinned, &reserved);
     CHECK(pinned->bytes() == 150);

@@ -203,7 +203,7 @@ TEST_CASE("the values of rows travel back in their order, whatever the worker ha
     PartitionPull* pull = request.header.add_pull();
     pull->set_partition(id);
     pull->set_encoding(encoding);
-    pull->set_have_updates(1);
+    pull->set_known_version(1);
     SetPullRows(request, *pull, id == 1 ? rows : RowIds{});
   }
   auto call = std::make_shared<FakeCall>();

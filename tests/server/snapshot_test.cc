@@ -442,7 +442,7 @@ class InterruptedFiles : public PosixFiles {
 
 TEST_CASE("a push while a snapshot is written changes values where they are") {
   constexpr uint64_t kElements = kChunkElements + 1000;
-  Content content;
+  PartitionSet content;
   content.optimizer = ParseOptimizer({"sgd", {{"momentum", 0.9}}}).value();
   PartitionContents contents{.value = Block(kElements), .slots = {}, .ledger = {}};
   contents.value.Fill(1.0f);

@@ -167,7 +167,7 @@ class SimCluster::Trainer : public SimRole {
             .device = "cpu",
             .dir = SimDir(cluster.world_),
             .orphan_ms = cluster.plan_.job.timeouts.orphan_ms,
-            .early_push_bytes = cluster.plan_.early_push ? 1 : kEarlyPushBytes};
+            .staged_push_bytes = cluster.plan_.staged_push ? 1 : kStagedPushBytes};
   }
   static OpenWorkloadFn Opener(SimCluster& cluster, uint32_t devices) {
     return [&counting = cluster.plan_.counting, devices](const Job&) -> absl::StatusOr<Workload> {

@@ -27,7 +27,7 @@ struct ClusterPlan {
   uint32_t late_workers = 0;
   bool second_coordinator = false;
   bool damage = false;         // a checkpoint at rest is damaged
-  bool early_push = false;     // the worker pushes a gradient early, whatever its size
+  bool staged_push = false;    // the worker pushes a gradient early, whatever its size
   bool reports_ahead = false;  // some progress reports reach the coordinator exaggerated
   int64_t drain_every_ms = 0;  // mean time between SIGTERMs; 0: never
   int64_t fault_ms = 10000;

@@ -113,7 +113,7 @@ void ClusterPlan::DrawWire(SimRandom random) {
   const auto wire = random.Between(0, 3);
   if (wire > 0) job.wire = wire == 1 ? "bf16" : "f16";
   if (random.Chance(0.3)) job.compression = {CompressionSpec::Kind::kTopK, 1.0};
-  early_push = random.Chance(0.5);
+  staged_push = random.Chance(0.5);
 }
 
 void ClusterPlan::MakeTables() { counting.tables = LeavesUntouchedAlone(job.optimizer, {}); }
@@ -225,7 +225,7 @@ std::string ClusterPlan::ToString() const {
       ", drain_every_ms=", drain_every_ms, ", fault_ms=", fault_ms, ", batches=", counting.batches,
       ", epochs=", job.epochs, ", wire=", job.wire,
       job.compression.kind == CompressionSpec::Kind::kTopK ? " top_k" : "",
-      job.overlap ? " overlapped" : "", early_push ? ", early push" : "",
+      job.overlap ? " overlapped" : "", staged_push ? ", early push" : "",
       job.guarantees.sync() ? absl::StrCat(", synchronous, ", lanes, " lanes, backup ",
                                            job.guarantees.backup_factor.value_or(0))
       : lanes > 0           ? absl::StrCat(", ", lanes, " lanes, staleness ", staleness)

@@ -68,7 +68,7 @@ HotPlan HotPlan::Draw(SimRandom random) {
   }
   if (random.Chance(0.3)) plan.job.wire = random.Chance(0.5) ? "bf16" : "f16";
   if (random.Chance(0.3)) plan.job.optimizer.options["global_clipnorm"] = 1.5;
-  if (random.Chance(0.4)) plan.early_push_bytes = 16;
+  if (random.Chance(0.4)) plan.staged_push_bytes = 16;
   return plan;
 }
 
@@ -80,7 +80,7 @@ std::string HotPlan::ToString() const {
                       : counting.tables ? ", tables"
                                         : "",
                       ", wire ", job.wire, ", ", job.optimizer.name, TextOf(job.optimizer.options),
-                      early_push_bytes < 64 ? ", early" : "");
+                      staged_push_bytes < 64 ? ", early" : "");
 }
 
 // Answers its caller once, over a network that may lose the answer.
@@ -222,7 +222,7 @@ void HotCluster::StartWorker(uint32_t worker) {
       PsSessionOptions{.task = absl::StrCat("worker:", worker),
                        .exchange_ms = kExchangeMs,
                        .transfer = {EncodingOfWire(plan_.job.wire), {}},
-                       .early_push_bytes = plan_.early_push_bytes},
+                       .staged_push_bytes = plan_.staged_push_bytes},
       session_, started->workload, links, environment,
       [this](const std::string& why) { reports_.push_back(absl::StrCat("stale: ", why)); });
   TrainerCallbacks callbacks;

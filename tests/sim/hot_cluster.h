@@ -25,7 +25,7 @@ struct HotPlan {
   uint32_t lanes = 3;
   CountingOptions counting = {};
   Job job = {};
-  uint64_t early_push_bytes = uint64_t{1} << 20;
+  uint64_t staged_push_bytes = uint64_t{1} << 20;
   bool faults = false;  // of messages
 
   // Draws the model, the optimizer and how gradients travel.

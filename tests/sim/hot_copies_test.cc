@@ -37,7 +37,7 @@ HotPlan CalmPlan(uint32_t ps, bool growing) {
   plan.lanes = 2;
   plan.job.optimizer = {"adam", {{"learning_rate", 0.125}}};
   plan.job.wire = "float32";
-  plan.early_push_bytes = uint64_t{1} << 20;
+  plan.staged_push_bytes = uint64_t{1} << 20;
   plan.counting = CountingOptions();
   plan.counting.records = 16;
   plan.counting.batches = 8;

@@ -43,7 +43,7 @@ uint64_t Oracle::TotalBatches() const { return epochs_ * BatchesPerEpoch(plan_);
 
 Oracle::PsSeen Oracle::Look(const ParameterServer& ps) const {
   PsSeen seen;
-  const std::shared_ptr<const Content> content = ps.content();
+  const std::shared_ptr<const PartitionSet> content = ps.content();
   if (content == nullptr) return seen;
   for (const auto& partition : content->partitions) {
     Seen& one = seen[partition->facts().id];
@@ -180,7 +180,8 @@ std::string Oracle::GrownDifference(const Partition& partition, const std::vecto
   return "";
 }
 
-void Oracle::Loaded(const Content& content, const std::string& checkpoint, const Content* before) {
+void Oracle::Loaded(const PartitionSet& content, const std::string& checkpoint,
+                    const PartitionSet* before) {
   if (checkpoint.empty()) {
     for (const auto& partition : content.partitions) {
       if (partition->GetCounts().updates != 0) Violation("a new partition has been updated");

@@ -64,7 +64,8 @@ class Oracle {
                  const PsSeen& after);
   // Called after a ps has created its partitions, or restored those of `checkpoint`.
   // `before`: what the ps held until then; null: nothing. It may go on with some of that.
-  void Loaded(const Content& content, const std::string& checkpoint, const Content* before);
+  void Loaded(const PartitionSet& content, const std::string& checkpoint,
+              const PartitionSet* before);
   // Called when a ps adopts the generation of `coordinator`.
   void Adopted(uint64_t generation, const std::string& coordinator);
 

@@ -63,7 +63,7 @@ void SyncOracle::CheckPulled(uint64_t state, const StepRequest& step, const Deco
                                            updates));
     }
     if (said->bytes() == 0 && !want.rows.has_value()) {
-      if (want.state_only || want.have_updates == updates) continue;
+      if (want.state_only || want.known_version == updates) continue;
       return world_.Violation("values that are wanted are left out");
     }
     const std::vector<float> right = reference_.Pulled(of, want.partition, want.rows, wire_);

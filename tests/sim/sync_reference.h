@@ -66,7 +66,7 @@ class SyncReference {
   Workload workload_;
   std::vector<VariableSpec> variables_;
   std::vector<PartitionSpec> partitions_;
-  std::shared_ptr<const Content> content_;
+  std::shared_ptr<const PartitionSet> content_;
   std::vector<State> states_;
 };
 

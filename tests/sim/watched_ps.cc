@@ -52,7 +52,7 @@ void WatchedPs::Handle(std::string_view method, absl::Cord request,
 }
 // A repeated load may be answered long after training began, so only the first answer is checked.
 void WatchedPs::Loaded(const std::string& checkpoint) {
-  const std::shared_ptr<const Content> content = ps_.content();
+  const std::shared_ptr<const PartitionSet> content = ps_.content();
   if (content == nullptr || content == loaded_) return;
   if (loaded_ != nullptr && loaded_->loaded_generation == content->loaded_generation) {
     oracles_.world.Violation("a ps loads twice in one generation");

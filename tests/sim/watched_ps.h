@@ -39,7 +39,7 @@ class WatchedPs : public Service {
 
   const Oracles oracles_;
   ParameterServer& ps_;
-  std::shared_ptr<const Content> loaded_;
+  std::shared_ptr<const PartitionSet> loaded_;
   const Gate gate_;
 };
 

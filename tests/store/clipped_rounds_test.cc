@@ -159,7 +159,7 @@ struct ClipStore {
 
   ManualLoop loop;
   std::shared_ptr<WaitingPulls> waiting;
-  Content content;
+  PartitionSet content;
   UpdateCounters counters;
   std::atomic<uint64_t> generation = 1;
 };

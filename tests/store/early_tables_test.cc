@@ -81,7 +81,7 @@ struct EarlyJob {
   KnownDamage damage;
   Exported values;
   Manifest manifest;
-  std::shared_ptr<const Content> content;
+  std::shared_ptr<const PartitionSet> content;
 };
 
 // Checks a partition's rows of a growing table, and returns their number.

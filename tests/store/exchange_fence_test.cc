@@ -31,7 +31,7 @@ class OvertakenPartition : public DensePartition {
 
 TEST_CASE("a generation that begins in the middle of a push lets it reach every partition") {
   std::atomic<uint64_t> newest = 1;
-  Content content;
+  PartitionSet content;
   content.plan = PlanOfLanes(20, 1, 1);
   content.sync = true;
   content.optimizer = ParseOptimizer({"sgd", {{"learning_rate", 1.0}}}).value();

@@ -65,7 +65,7 @@ struct RowsStore {
   const std::shared_ptr<MemoryShare> share;
   ManualLoop loop;
   std::shared_ptr<WaitingPulls> waiting;
-  Content content;
+  PartitionSet content;
   UpdateCounters counters;
   std::atomic<uint64_t> newest = 1;
 };

@@ -18,7 +18,7 @@
 namespace paracord {
 namespace {
 
-using Taken = RoundSum::Taken;
+using LaneOutcome = RoundSum::LaneOutcome;
 using Fresh = std::unique_ptr<RoundSum::Buffer>;
 
 constexpr uint64_t kBatch = 8;  // examples of a full batch
@@ -203,13 +203,13 @@ void CheckRounds(const Kind& kind, uint64_t seed) {
         const LaneRun& run = runs[i];
         update = kind.UpdateOf(PlainSum(lanes, run.first, run.count));
         Fresh fresh = sum.WantsBuffer() ? sum.MakeBuffer() : nullptr;
-        const Taken taken = sum.Take(1, run, update, fresh);
-        REQUIRE(taken == (i + 1 == runs.size() ? Taken::kWhole : Taken::kTaken));
+        const LaneOutcome taken = sum.Take(1, run, update, fresh);
+        REQUIRE(taken == (i + 1 == runs.size() ? LaneOutcome::kWhole : LaneOutcome::kTaken));
         std::fill_n(in.begin() + run.first, run.count, true);
         Fresh none;
         const LaneRun again = runs[draws.Below(i + 1)];
         REQUIRE(sum.Take(1, again, kind.UpdateOf(draws.GradientFor(kind)), none) ==
-                Taken::kAlready);
+                LaneOutcome::kAlready);
         most = std::max(most, sum.buffers());
         for (uint32_t lane = 0; lane < count; ++lane) REQUIRE(sum.Has(lane) == in[lane]);
       }
@@ -277,8 +277,8 @@ TEST_CASE("rows in 16 bits are decoded before they are added") {
   RoundSum sum({.row_elements = 3}, kBatch);
   sum.Begin(2);
   Fresh none;
-  CHECK(sum.Take(1, OneLane(0), encoded, none) == Taken::kTaken);
-  CHECK(sum.Take(1, OneLane(1), encoded, none) == Taken::kWhole);
+  CHECK(sum.Take(1, OneLane(0), encoded, none) == LaneOutcome::kTaken);
+  CHECK(sum.Take(1, OneLane(1), encoded, none) == LaneOutcome::kWhole);
   CHECK(*sum.Mean().rows == RowIds{2, 9});
   CHECK(ValuesOf(sum.Mean().gradient) == values);
 }
@@ -287,16 +287,16 @@ TEST_CASE("a run some of whose lanes are in the sum changes nothing") {
   RoundSum sum({.elements = 2}, kBatch);
   sum.Begin(4);
   Fresh none;
-  CHECK(sum.Take(1, OneLane(1), DenseUpdate({1, 2}), none) == Taken::kTaken);
+  CHECK(sum.Take(1, OneLane(1), DenseUpdate({1, 2}), none) == LaneOutcome::kTaken);
   const LaneRun pair{.first = 0, .count = 2, .examples = 2 * kBatch};
-  CHECK(sum.Take(1, pair, DenseUpdate({10, 20}), none) == Taken::kPartly);
+  CHECK(sum.Take(1, pair, DenseUpdate({10, 20}), none) == LaneOutcome::kPartly);
   const LaneRun all{.first = 0, .count = 4, .examples = 4 * kBatch};
-  CHECK(sum.Take(1, all, DenseUpdate({10, 20}), none) == Taken::kPartly);
+  CHECK(sum.Take(1, all, DenseUpdate({10, 20}), none) == LaneOutcome::kPartly);
   CHECK(sum.Missing(16) == std::vector<uint32_t>{0, 2, 3});
   CHECK(sum.Missing(2) == std::vector<uint32_t>{0, 2});
-  CHECK(sum.Take(1, OneLane(0), DenseUpdate({3, 4}), none) == Taken::kTaken);
+  CHECK(sum.Take(1, OneLane(0), DenseUpdate({3, 4}), none) == LaneOutcome::kTaken);
   const LaneRun rest{.first = 2, .count = 2, .examples = 2 * kBatch};
-  CHECK(sum.Take(1, rest, DenseUpdate({4, 2}), none) == Taken::kWhole);
+  CHECK(sum.Take(1, rest, DenseUpdate({4, 2}), none) == LaneOutcome::kWhole);
   CHECK(ValuesOf(sum.Mean().gradient) == Floats{2, 2});
 }
 
@@ -306,13 +306,13 @@ TEST_CASE("a round of one whole lane is applied from the request, without a buff
   CHECK_FALSE(sum.WantsBuffer());
   Fresh none;
   const PartitionUpdate update = DenseUpdate({1, 2});
-  CHECK(sum.Take(1, OneLane(0), update, none) == Taken::kWhole);
+  CHECK(sum.Take(1, OneLane(0), update, none) == LaneOutcome::kWhole);
   CHECK(&sum.Mean() == &update);
   CHECK(sum.buffers() == 0);
   // A short batch came with the factor 1/4, which the mean reverses.
   sum.Begin(1);
   const LaneRun shorter{.first = 0, .count = 1, .examples = kBatch / 4};
-  CHECK(sum.Take(1, shorter, update, none) == Taken::kWhole);
+  CHECK(sum.Take(1, shorter, update, none) == LaneOutcome::kWhole);
   CHECK(ValuesOf(sum.Mean().gradient) == Floats{4, 8});
   CHECK(sum.buffers() == 1);
 }
@@ -322,10 +322,10 @@ TEST_CASE("a round all of whose lanes are rejected has no mean") {
   sum.Begin(2);
   Fresh none;
   CHECK(sum.Take(1, {.first = 1, .count = 1, .examples = 0, .rejected = true}, {}, none) ==
-        Taken::kTaken);
+        LaneOutcome::kTaken);
   // A gradient with a rejection is ignored.
   CHECK(sum.Take(1, {.first = 0, .count = 1, .examples = 0, .rejected = true}, DenseUpdate({1}),
-                 none) == Taken::kWhole);
+                 none) == LaneOutcome::kWhole);
   CHECK(sum.Mean().none());
   CHECK(sum.rejected(0));
 }
@@ -335,13 +335,13 @@ TEST_CASE("rows that no lane has are an update all the same, and no gradient at 
   Fresh none;
   sum.Begin(2);
   const PartitionUpdate no_rows{Gradient(), RowIds()};
-  CHECK(sum.Take(1, OneLane(0), no_rows, none) == Taken::kTaken);
-  CHECK(sum.Take(1, OneLane(1), no_rows, none) == Taken::kWhole);
+  CHECK(sum.Take(1, OneLane(0), no_rows, none) == LaneOutcome::kTaken);
+  CHECK(sum.Take(1, OneLane(1), no_rows, none) == LaneOutcome::kWhole);
   CHECK_FALSE(sum.Mean().none());
   CHECK(sum.Mean().rows->empty());
   sum.Begin(2);
-  CHECK(sum.Take(1, OneLane(0), {}, none) == Taken::kTaken);
-  CHECK(sum.Take(1, OneLane(1), {}, none) == Taken::kWhole);
+  CHECK(sum.Take(1, OneLane(0), {}, none) == LaneOutcome::kTaken);
+  CHECK(sum.Take(1, OneLane(1), {}, none) == LaneOutcome::kWhole);
   CHECK(sum.Mean().none());
 }
 
@@ -349,10 +349,10 @@ TEST_CASE("a push of a newer generation drops what is pending of the older one")
   RoundSum sum({.elements = 1}, kBatch);
   sum.Begin(2);
   Fresh none;
-  CHECK(sum.Take(1, OneLane(0), DenseUpdate({100}), none) == Taken::kTaken);
-  CHECK(sum.Take(2, OneLane(1), DenseUpdate({2}), none) == Taken::kTaken);
+  CHECK(sum.Take(1, OneLane(0), DenseUpdate({100}), none) == LaneOutcome::kTaken);
+  CHECK(sum.Take(2, OneLane(1), DenseUpdate({2}), none) == LaneOutcome::kTaken);
   CHECK(sum.Missing(16) == std::vector<uint32_t>{0});
-  CHECK(sum.Take(2, OneLane(0), DenseUpdate({4}), none) == Taken::kWhole);
+  CHECK(sum.Take(2, OneLane(0), DenseUpdate({4}), none) == LaneOutcome::kWhole);
   CHECK(ValuesOf(sum.Mean().gradient) == Floats{3});
   CHECK(sum.buffers() == 1);
 }

@@ -93,7 +93,7 @@ struct Rounds {
   PosixFiles files;
   MemoryShare copies;
   std::atomic<bool> voided = false;
-  Content content;
+  PartitionSet content;
   std::vector<RoundPartition*> partitions;
   int taken = 0;
 };

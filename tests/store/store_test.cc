@@ -10,8 +10,8 @@
 namespace paracord {
 namespace {
 
-std::unique_ptr<Content> MakeContent() {
-  auto content = std::make_unique<Content>();
+std::unique_ptr<PartitionSet> MakeContent() {
+  auto content = std::make_unique<PartitionSet>();
   content->plan.set_records(100);
   content->plan.set_batch(10);
   content->plan.set_split_batches(10);

@@ -252,7 +252,7 @@ class SyncPartition {
   }
 
   SyncKind kind_;
-  Content content_;
+  PartitionSet content_;
   std::optional<PartitionMaker> maker_;
   std::unique_ptr<Partition> partition_;
 };

@@ -121,7 +121,7 @@ struct SyncStore {
     content.Find(0)->Push(batch, /*rejected=*/false, {}, {});
   }
 
-  Content content;
+  PartitionSet content;
   UpdateCounters counters;
   std::atomic<uint64_t> generation = 1;
   ManualLoop loop;
@@ -211,7 +211,7 @@ TEST_CASE("a pull of the state before has its values until a gradient of the nex
   for (const uint32_t lane : {0, 1}) store.Push(1, lane, 5);
   StepRequest request = SyncStore::PullOf(1);
   request.wants[0].encoding = ENCODING_BF16;
-  request.wants[1].have_updates = 1;
+  request.wants[1].known_version = 1;
   request.wants[2].encoding = ENCODING_BF16;
   request.wants[2].rows = std::nullopt;  // all rows
   const auto before = store.Apply(request);

@@ -83,7 +83,7 @@ struct LaneStore {
     return Apply(std::move(request));
   }
 
-  Content content;
+  PartitionSet content;
   UpdateCounters counters;
   std::atomic<uint64_t> generation = 1;
   ManualLoop loop;

@@ -99,7 +99,7 @@ TEST_CASE("values come from the first holder, and one that sends others is refus
   CHECK(test.copy->PlaceOf(1, test.order, 1, 0, 12) == nullptr);
   CHECK(test.copy->PlaceOf(0, test.order, 1, 0, 12) != nullptr);
   // The copy has no version of the first holder's values yet.
-  CHECK_FALSE(Sent(*test.copy, 0, test.order).header.pull(1).has_have_updates());
+  CHECK_FALSE(Sent(*test.copy, 0, test.order).header.pull(1).has_known_version());
   CHECK(absl::IsInternal(test.Take(/*bytes=*/12).status()));
   // One that leaves a partition out has not said that it has the state.
   CHECK(absl::IsInternal(test.Take(0, /*all=*/false).status()));

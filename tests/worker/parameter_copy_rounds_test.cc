@@ -43,7 +43,7 @@ struct VectorCopy : CopiedSession {
     return copy->TakeReply(1, order, false, Joined(EncodeExchange(reply, std::move(pieces)))).ok();
   }
   // Returns the update count in the next pull.
-  uint64_t Has() const { return Sent(*copy, 1, {}).header.pull(0).have_updates(); }
+  uint64_t Has() const { return Sent(*copy, 1, {}).header.pull(0).known_version(); }
 
   std::optional<ParameterCopy> copy;
 };

@@ -137,10 +137,10 @@ TEST_CASE("values of another encoding are not the copy that a pull speaks of") {
   }
   CHECK(copy.values()[0][300] == 1.0f);
   CHECK(copy.values()[0][399] == 1.0f);
-  CHECK(Sent(copy, 1, {}).header.pull(0).have_updates() == 7);
+  CHECK(Sent(copy, 1, {}).header.pull(0).known_version() == 7);
   ExchangeOrder exact;
   exact.exact = true;
-  CHECK_FALSE(Sent(copy, 1, exact).header.pull(0).has_have_updates());
+  CHECK_FALSE(Sent(copy, 1, exact).header.pull(0).has_known_version());
 }
 
 TEST_CASE("only float32 values of partitions of that ps have a place to be received in") {
@@ -211,7 +211,7 @@ TEST_CASE("nothing of a reply counts that is not valid after it was read") {
     CHECK(absl::IsUnavailable(taken.status()));
     CHECK(taken.status().message() == "ps:1 took back the memory of a reply before it was read");
   }
-  CHECK(Sent(copy, 1, {}).header.pull(0).have_updates() == 0);
+  CHECK(Sent(copy, 1, {}).header.pull(0).known_version() == 0);
 }
 
 TEST_CASE("a push is entered whose values wait for a round, and the values stay what they were") {
@@ -247,7 +247,7 @@ TEST_CASE("a push is entered whose values wait for a round, and the values stay 
   CHECK(taken()->staleness == 5);
   state.set_entered(70);
   CHECK(taken()->staleness == 0);
-  CHECK(Sent(copy, 1, {}).header.pull(0).have_updates() == 0);
+  CHECK(Sent(copy, 1, {}).header.pull(0).known_version() == 0);
   state.set_partition(7);
   CHECK(taken().status().message() == "ps:1 answers for partition 7, which it was not asked for");
 }
@@ -263,11 +263,11 @@ TEST_CASE("after a reply was lost all its values are asked for again") {
   const absl::Cord whole =
       Joined(EncodeExchange(header, {{1, 0, absl::Cord(std::string(400, 'x'))}}));
   REQUIRE(copy.TakeReply(1, {}, false, whole).ok());
-  CHECK(Sent(copy, 1, {}).header.pull(0).have_updates() == 7);
+  CHECK(Sent(copy, 1, {}).header.pull(0).known_version() == 7);
   copy.ForgetValues(0);
-  CHECK(Sent(copy, 1, {}).header.pull(0).have_updates() == 7);
+  CHECK(Sent(copy, 1, {}).header.pull(0).known_version() == 7);
   copy.ForgetValues(1);
-  CHECK_FALSE(Sent(copy, 1, {}).header.pull(0).has_have_updates());
+  CHECK_FALSE(Sent(copy, 1, {}).header.pull(0).has_known_version());
 }
 
 TEST_CASE(
@@ -294,10 +294,10 @@ TEST_CASE(
     const auto taken = take(places);
     INFO(taken.status().ToString());
     CHECK(absl::IsInternal(taken.status()));
-    CHECK_FALSE(Sent(copy, 1, {}).header.pull(0).has_have_updates());
+    CHECK_FALSE(Sent(copy, 1, {}).header.pull(0).has_known_version());
   }
   CHECK(take({{0, 200}, {200, 200}}).ok());
-  CHECK(Sent(copy, 1, {}).header.pull(0).have_updates() == 7);
+  CHECK(Sent(copy, 1, {}).header.pull(0).known_version() == 7);
 }
 
 // Decodes the gradient that a push has for the matrix's partition on ps 1.

@@ -159,8 +159,8 @@ TEST_CASE("an exchange waits if one of its ps does, and none of the ps is taken 
   CHECK(results[0].outcome.missing == std::vector<uint32_t>{1, 4});
   for (int i = 0; i < 5; ++i) {  // more often than a silent ps is called
     pull();
-    CHECK(test.links[0].requests.back().pull(0).have_updates() == 3);
-    CHECK_FALSE(test.links[1].requests.back().pull(0).has_have_updates());
+    CHECK(test.links[0].requests.back().pull(0).known_version() == 3);
+    CHECK_FALSE(test.links[1].requests.back().pull(0).has_known_version());
     test.Answer(0, WaitsFor({2, 4}));
     test.Answer(1, WaitsFor({1}));
     CHECK(results.back().error.ok());

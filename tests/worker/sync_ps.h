@@ -153,7 +153,7 @@ class SyncPs {
     TellSquares(of);
     std::vector<PieceView> pieces;
     const PartitionPull& pull = message.header.pull(0);
-    if (!pull.has_have_updates() || pull.have_updates() != state) {
+    if (!pull.has_known_version() || pull.known_version() != state) {
       of.set_bytes(sizeof(float));
       const auto value = static_cast<float>(state);
       const std::string bytes(reinterpret_cast<const char*>(&value), sizeof(value));

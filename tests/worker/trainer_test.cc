@@ -19,14 +19,14 @@ namespace {
 class ManualLink : public Link {
  public:
   void Call(std::string_view method, Parts request, int64_t, ReplyFn done) override {
-    REQUIRE(method == method::kStage);  // values have a landing
+    REQUIRE(method == method::kStage);  // values have a sink
     const absl::Cord bytes = Joined(request);
     staged.push_back(DecodeExchangeRequest(bytes).value());
     staged_done.push_back(std::move(done));
   }
-  void CallInto(std::string_view, Parts request, int64_t, std::shared_ptr<Landing> given,
+  void CallInto(std::string_view, Parts request, int64_t, std::shared_ptr<ReplySink> given,
                 ReplyFn done) override {
-    landing = std::move(given);
+    sink = std::move(given);
     calls.push_back(std::move(done));
     const absl::Cord bytes = Joined(request);
     DecodedRequest decoded = DecodeExchangeRequest(bytes).value();
@@ -38,7 +38,7 @@ class ManualLink : public Link {
   bool replies_valid() const override { return valid; }
 
   bool shares = false, valid = true;
-  std::shared_ptr<Landing> landing;  // landing of the last call
+  std::shared_ptr<ReplySink> sink;  // sink of the last call
   std::vector<ReplyFn> calls;
   ExchangeRequest last_request;
   std::vector<PieceView> last_pieces;
@@ -122,7 +122,7 @@ struct TrainerFixture {
                                                      .exchange_ms = kExchangeMs,
                                                      .transfer = {},
                                                      .overlap = overlap,
-                                                     .early_push_bytes = 1},
+                                                     .staged_push_bytes = 1},
                                     session, workload, std::vector<Link*>{&link}, environment,
                                     [](const std::string& why) { FAIL(why); });
     trainer.emplace(TrainerOptions{.overlap = overlap}, session.plan(), workload,
@@ -272,7 +272,7 @@ TEST_CASE("with overlap, where values may be read while they come, they have no 
   for (const bool overlap : {true, false}) {
     const TrainerFixture test(1, overlap);
     const std::string head("\x7a\x08\x10\x00\x1a\x04", 6);  // head of a piece of four bytes
-    const Landing::Place place = test.link.landing->Look(head);
+    const ReplySink::Place place = test.link.sink->Look(head);
     CHECK((place.at == nullptr) == overlap);
     CHECK(place.wanted != overlap);
   }
@@ -291,7 +291,7 @@ TEST_CASE(
   test.link.shares = false;
   test.loop.Advance(100);
   CHECK(test.BatchUnderWay() == 0);  // again, and whole
-  CHECK_FALSE(test.link.last_request.pull(0).has_have_updates());
+  CHECK_FALSE(test.link.last_request.pull(0).has_known_version());
   CHECK(test.link.last_pieces.size() == 1);
   test.AnswerWeight(2, 1);
   test.RunExecutor();
@@ -305,10 +305,10 @@ TEST_CASE("no batch is computed with what is left of a lost reply") {
   TrainerFixture test(/*batches=*/2);
   test.AnswerWeight(1, 0);
   test.RunExecutor();
-  CHECK(test.link.last_request.pull(0).has_have_updates());
+  CHECK(test.link.last_request.pull(0).has_known_version());
   // The weight is pulled whole again, also after a failed evaluation.
   test.Answer(absl::UnavailableError("torn"), 100);
-  CHECK_FALSE(test.link.last_request.pull(0).has_have_updates());
+  CHECK_FALSE(test.link.last_request.pull(0).has_known_version());
   test.AnswerWeight(2, 1);
   EvaluationLease evaluation;
   evaluation.set_id(2);
@@ -352,7 +352,7 @@ TEST_CASE("gradients leave while others are computed, and again only if the push
       test.link.staged_done[1](absl::ResourceExhaustedError("no room"));
       test.loop.RunPosted();
       test.Answer(absl::NotFoundError("0 of 1 calls are here"), 0);
-      CHECK(test.link.last_request.pull(0).has_have_updates());
+      CHECK(test.link.last_request.pull(0).has_known_version());
       test.Answer(absl::UnavailableError("no connection"), 100);
       test.Answer(absl::UnavailableError("no connection"), 100);
       CHECK_FALSE(test.link.last_request.has_staged());

@@ -34,9 +34,9 @@ class SimNetwork::SimLink : public Link {
     CallInto(method, std::move(request), deadline_ms, nullptr, std::move(done));
   }
   void CallInto(std::string_view method, Parts request, int64_t deadline_ms,
-                std::shared_ptr<Landing> landing, ReplyFn done) override {
+                std::shared_ptr<ReplySink> sink, ReplyFn done) override {
     network_.StartCall(node_, id_, address_, method, std::move(request), deadline_ms,
-                       std::move(landing), std::move(done));
+                       std::move(sink), std::move(done));
   }
   const std::string& address() const override { return *address_; }
 
@@ -61,7 +61,7 @@ class SimNetwork::SimListener : public Listener {
 };
 
 SimNetwork::SimNetwork(SimWorld& world)
-    : world_(world), chance_(world.Fork(1)), landing_chance_(world.Fork(9)) {}
+    : world_(world), chance_(world.Fork(1)), sink_chance_(world.Fork(9)) {}
 SimNetwork::~SimNetwork() = default;
 
 std::unique_ptr<Link> SimNetwork::Dial(SimNode& node, const std::string& address) {
@@ -129,31 +129,31 @@ absl::Cord SimNetwork::Received(const absl::Cord& bytes) {
 
 absl::Cord SimNetwork::Landed(uint64_t call, const absl::Cord& bytes, size_t end) {
   const auto it = calls_.find(call);
-  if (it == calls_.end() || it->second.landing == nullptr) return bytes;
+  if (it == calls_.end() || it->second.sink == nullptr) return bytes;
   PROBE("sim.land");
   const std::string whole(bytes);
-  ArrivingBody body(whole.size(), /*wanted=*/true, it->second.landing);
+  ArrivingBody body(whole.size(), /*wanted=*/true, it->second.sink);
   for (size_t at = 0; at < end;) {
     const auto left = static_cast<int64_t>(end - at);
-    const auto size = static_cast<size_t>(landing_chance_.Between(1, left));
+    const auto size = static_cast<size_t>(sink_chance_.Between(1, left));
     const std::string_view next = std::string_view(whole).substr(at, size);
     at += body.Take({next.data(), next.size()});
   }
   return body.TakeBytes();
 }
 
-// Delivers a random part of a lost reply into the caller's landing.
+// Delivers a random part of a lost reply into the caller's sink.
 void SimNetwork::LandTorn(uint64_t call, const absl::Cord& bytes) {
   const auto it = calls_.find(call);
-  if (bytes.empty() || it == calls_.end() || it->second.landing == nullptr) return;
+  if (bytes.empty() || it == calls_.end() || it->second.sink == nullptr) return;
   PROBE("sim.land_torn");
   const auto last = static_cast<int64_t>(bytes.size()) - 1;
-  Landed(call, bytes, static_cast<size_t>(landing_chance_.Between(0, last)));
+  Landed(call, bytes, static_cast<size_t>(sink_chance_.Between(0, last)));
 }
 
 void SimNetwork::StartCall(SimNode& node, uint64_t link, const std::string* address,
                            std::string_view method, Parts request, int64_t deadline_ms,
-                           std::shared_ptr<Landing> landing, ReplyFn done) {
+                           std::shared_ptr<ReplySink> sink, ReplyFn done) {
   const SimNode::Go go = node.Operation();
   if (go == SimNode::Go::kDead) return;
   if (go == SimNode::Go::kDyingHere && chance_.Chance(0.5)) return;  // else the message leaves
@@ -163,7 +163,7 @@ void SimNetwork::StartCall(SimNode& node, uint64_t link, const std::string* addr
   const auto listening = listeners_.find(*address);
   const bool found = listening != listeners_.end();
   const uint32_t host = found ? listening->second.node->host() : kNobody;
-  OpenCall call{&node, link, host, name, std::move(landing), std::move(done), deadline_us, 0};
+  OpenCall call{&node, link, host, name, std::move(sink), std::move(done), deadline_us, 0};
   call.deadline_event =
       world_.At(deadline_us, &node, EventKind::kFailure, "deadline", id, [this, id, name] {
         PROBE("sim.deadline");

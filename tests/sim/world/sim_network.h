@@ -62,7 +62,7 @@ class SimNetwork {
     uint64_t link;
     uint32_t server_host;  // host that listened when the request left, or kNobody
     const char* method;
-    std::shared_ptr<Landing> landing;  // may be nullptr
+    std::shared_ptr<ReplySink> sink;  // may be nullptr
     ReplyFn done;
     int64_t deadline_us;
     uint64_t deadline_event;
@@ -83,8 +83,7 @@ class SimNetwork {
   static constexpr uint32_t kNobody = ~uint32_t{0};
 
   void StartCall(SimNode& node, uint64_t link, const std::string* address, std::string_view method,
-                 Parts request, int64_t deadline_ms, std::shared_ptr<Landing> landing,
-                 ReplyFn done);
+                 Parts request, int64_t deadline_ms, std::shared_ptr<ReplySink> sink, ReplyFn done);
   void SendRequest(Message message);
   void ScheduleRequest(int64_t delay_us, Message message);
   void RequestArrives(uint64_t message_id);
@@ -109,13 +108,13 @@ class SimNetwork {
   bool DrawLate(int64_t& delay_us);
   int64_t NoticeDelay(bool late);
   absl::Cord Received(const absl::Cord& bytes);
-  // Returns the first `end` bytes of a reply. The caller's landing receives some of the bytes.
+  // Returns the first `end` bytes of a reply. The caller's sink receives some of the bytes.
   absl::Cord Landed(uint64_t call, const absl::Cord& bytes, size_t end);
   void LandTorn(uint64_t call, const absl::Cord& bytes);
 
   SimWorld& world_;
   SimRandom chance_;
-  SimRandom landing_chance_;
+  SimRandom sink_chance_;
   uint64_t last_id_ = 0;
   std::map<std::string, Listening> listeners_;
   absl::btree_map<uint64_t, OpenCall> calls_;

@@ -14,6 +14,6 @@ namespace paracord {
 // there. Called on a network thread.
 using PiecePlaceFn = std::function<char*(uint32_t partition, uint64_t offset, uint64_t bytes)>;
 
-std::shared_ptr<Landing> MakeExchangeLanding(uint64_t bytes_max, PiecePlaceFn place);
+std::shared_ptr<ReplySink> MakeExchangeSink(uint64_t bytes_max, PiecePlaceFn place);
 
 }  // namespace paracord

@@ -1,4 +1,4 @@
-#include "exchange/reply_landing.h"
+#include "exchange/reply_sink.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -12,9 +12,9 @@ namespace {
 // A piece has two tags and two lengths before its data, each pair of at most 20 bytes.
 constexpr size_t kHeadBytesMax = 64;
 
-class ExchangeLanding : public Landing {
+class ExchangeSink : public ReplySink {
  public:
-  ExchangeLanding(uint64_t bytes_max, PiecePlaceFn place)
+  ExchangeSink(uint64_t bytes_max, PiecePlaceFn place)
       : bytes_max_(bytes_max), place_(std::move(place)) {}
 
   uint64_t bytes_max() const override { return bytes_max_; }
@@ -105,8 +105,8 @@ class ExchangeLanding : public Landing {
 
 }  // namespace
 
-std::shared_ptr<Landing> MakeExchangeLanding(uint64_t bytes_max, PiecePlaceFn place) {
-  return std::make_shared<ExchangeLanding>(bytes_max, std::move(place));
+std::shared_ptr<ReplySink> MakeExchangeSink(uint64_t bytes_max, PiecePlaceFn place) {
+  return std::make_shared<ExchangeSink>(bytes_max, std::move(place));
 }
 
 }  // namespace paracord

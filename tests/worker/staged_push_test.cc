@@ -1,5 +1,5 @@
 // Gradients that leave before their batch is computed.
-#include "worker/early_push.h"
+#include "worker/staged_push.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -41,8 +41,8 @@ class KeepingLink : public Link {
 };
 
 // Four variables of one row, "v0" to "v3", on two ps. v1 has a half on each.
-struct EarlyPushFixture {
-  explicit EarlyPushFixture(const TransferOptions& transfer = {}) {
+struct StagedPushFixture {
+  explicit StagedPushFixture(const TransferOptions& transfer = {}) {
     session.set_run_id("run");
     for (const char* boot : {"a", "b"}) session.add_ps()->set_boot_id(boot);
     for (uint32_t v = 0; v < 4; ++v) {
@@ -72,22 +72,22 @@ struct EarlyPushFixture {
     partition.set_row_end(end);
     partition.set_ps(ps);
   }
-  std::shared_ptr<EarlyPush> Begin() {
-    return std::make_shared<EarlyPush>(EarlyPushOptions{"worker:0", 1000, kEnough}, copy, 0,
-                                       std::vector<Link*>{&links[0], &links[1]},
-                                       Environment{loop, network, files, executor, random},
-                                       gate->Hold(), pauses);
+  std::shared_ptr<StagedPushSender> Begin() {
+    return std::make_shared<StagedPushSender>(StagedPushOptions{"worker:0", 1000, kEnough}, copy, 0,
+                                              std::vector<Link*>{&links[0], &links[1]},
+                                              Environment{loop, network, files, executor, random},
+                                              gate->Hold(), pauses);
   }
   // Finishes v3 and v1, which is enough for a call.
-  std::shared_ptr<EarlyPush> BeginAndSend() {
-    std::shared_ptr<EarlyPush> early = Begin();
+  std::shared_ptr<StagedPushSender> BeginAndSend() {
+    std::shared_ptr<StagedPushSender> early = Begin();
     CHECK(early->Add(3));
     CHECK(early->Add(1));
     loop.RunPosted();
     return early;
   }
   // Returns the request of the exchange with `ps`.
-  DecodedRequest Exchange(const EarlyPush& early, uint32_t ps) const {
+  DecodedRequest Exchange(const StagedPushSender& early, uint32_t ps) const {
     ExchangeOrder order;
     order.batch.emplace();
     const absl::Cord bytes = Joined(copy->Request(ps, "worker:0", order, early.For(ps)));
@@ -103,7 +103,7 @@ struct EarlyPushFixture {
   Session session;
   std::vector<VariableSpec> variables;
   std::shared_ptr<ParameterCopy> copy;
-  std::shared_ptr<EarlyPushPauses> pauses = std::make_shared<EarlyPushPauses>(2);
+  std::shared_ptr<StagedPushPauses> pauses = std::make_shared<StagedPushPauses>(2);
   std::optional<Gate> gate{std::in_place};  // gate of the session that owns the links
 };
 
@@ -115,7 +115,7 @@ std::map<uint32_t, uint64_t> BytesOf(const DecodedRequest& request) {
 }
 
 TEST_CASE("gradients leave when there are enough of them, and the exchange carries the others") {
-  EarlyPushFixture test;
+  StagedPushFixture test;
   const auto early = test.Begin();
   CHECK(early->Add(3));
   test.loop.RunPosted();
@@ -148,7 +148,7 @@ TEST_CASE("gradients leave when there are enough of them, and the exchange carri
 }
 
 TEST_CASE("a ps that has no room gets everything with the exchange, the other one does not") {
-  EarlyPushFixture test;
+  StagedPushFixture test;
   const auto early = test.BeginAndSend();
   CHECK_FALSE(early->any_refused());
   test.links[0].calls.at(0).done(absl::ResourceExhaustedError("no room"));
@@ -161,7 +161,7 @@ TEST_CASE("a ps that has no room gets everything with the exchange, the other on
 }
 
 TEST_CASE("after a refusal nothing leaves early for that ps, for a while") {
-  EarlyPushFixture test;
+  StagedPushFixture test;
   test.Begin()->Refused(0);
   const auto calls_of_a_batch = [&] {
     for (KeepingLink& link : test.links) link.calls.clear();
@@ -179,7 +179,7 @@ TEST_CASE("after a refusal nothing leaves early for that ps, for a while") {
 }
 
 TEST_CASE("nothing leaves early for a ps that reads gradients where they lie") {
-  EarlyPushFixture test;
+  StagedPushFixture test;
   test.links[1].shares = true;
   const auto early = test.BeginAndSend();
   CHECK(test.links[0].calls.size() == 1);
@@ -190,7 +190,8 @@ TEST_CASE("nothing leaves early for a ps that reads gradients where they lie") {
 
 TEST_CASE("a gradient that is not finite does not leave, nor what overflows in the wire's type") {
   for (const bool overflows : {false, true}) {
-    EarlyPushFixture test({.wire = overflows ? ENCODING_F16 : ENCODING_FLOAT32, .compression = {}});
+    StagedPushFixture test(
+        {.wire = overflows ? ENCODING_F16 : ENCODING_FLOAT32, .compression = {}});
     test.copy->gradients(0)[1][7] = overflows ? 1e6f : std::numeric_limits<float>::quiet_NaN();
     const auto early = test.Begin();
     CHECK(early->Add(3));
@@ -201,7 +202,7 @@ TEST_CASE("a gradient that is not finite does not leave, nor what overflows in t
 }
 
 TEST_CASE("gradients leave as the wire has them") {
-  EarlyPushFixture test({.wire = ENCODING_BF16, .compression = {}});
+  StagedPushFixture test({.wire = ENCODING_BF16, .compression = {}});
   const auto early = test.BeginAndSend();
   CHECK(BytesOf(test.links[1].calls.at(0).request) ==
         std::map<uint32_t, uint64_t>{{12, kRow}, {14, 2 * kRow}});
@@ -209,7 +210,7 @@ TEST_CASE("gradients leave as the wire has them") {
 }
 
 TEST_CASE("once the session is over nothing leaves") {
-  EarlyPushFixture test;
+  StagedPushFixture test;
   const auto early = test.Begin();
   CHECK(early->Add(3));
   CHECK(early->Add(1));

@@ -15,9 +15,9 @@
 
 namespace paracord {
 
-class LastWord {
+class SummaryWriter {
  public:
-  explicit LastWord(Effects& effects) : effects_(effects) {}
+  explicit SummaryWriter(Effects& effects) : effects_(effects) {}
 
   // The job ends before it is done.
   void Say(std::string text, const Generation& generation);

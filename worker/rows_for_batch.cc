@@ -1,4 +1,4 @@
-#include "worker/whole_rows.h"
+#include "worker/rows_for_batch.h"
 
 #include <algorithm>
 #include <utility>
@@ -9,9 +9,9 @@
 
 namespace paracord {
 
-absl::StatusOr<RowsOfWhole> RowsOfWhole::Make(std::span<const VariableSpec> variables,
-                                              const WholeVariables& whole, uint64_t seed) {
-  RowsOfWhole rows;
+absl::StatusOr<RowsForBatch> RowsForBatch::Make(std::span<const VariableSpec> variables,
+                                                const WholeVariables& whole, uint64_t seed) {
+  RowsForBatch rows;
   rows.whole_ = whole;
   for (size_t v = 0; v < variables.size(); ++v) {
     const VariableSpec& variable = variables[v];
@@ -35,8 +35,8 @@ absl::StatusOr<RowsOfWhole> RowsOfWhole::Make(std::span<const VariableSpec> vari
   return rows;
 }
 
-absl::Status RowsOfWhole::ReadRows(const Table& table, std::span<const uint64_t> ids,
-                                   std::span<float> to) {
+absl::Status RowsForBatch::ReadRows(const Table& table, std::span<const uint64_t> ids,
+                                    std::span<float> to) {
   RETURN_IF_ERROR(whole_.rows->Read(*table.in_files, ids, to, there_));
   for (size_t i = 0; i < ids.size(); ++i) {
     if (there_[i] == 0) table.first(ids[i], to.subspan(i * table.width, table.width));
@@ -44,8 +44,8 @@ absl::Status RowsOfWhole::ReadRows(const Table& table, std::span<const uint64_t>
   return absl::OkStatus();
 }
 
-void RowsOfWhole::CopyRows(size_t variable, std::span<const uint64_t> ids,
-                           std::span<float> to) const {
+void RowsForBatch::CopyRows(size_t variable, std::span<const uint64_t> ids,
+                            std::span<float> to) const {
   const Table& table = tables_[variable];
   const uint64_t width = table.width;
   for (size_t i = 0; i < ids.size(); ++i) {
@@ -65,7 +65,7 @@ void RowsOfWhole::CopyRows(size_t variable, std::span<const uint64_t> ids,
   }
 }
 
-absl::StatusOr<ConstTensors> RowsOfWhole::Of(const TableRows& rows) {
+absl::StatusOr<ConstTensors> RowsForBatch::Of(const TableRows& rows) {
   spans_ = whole_.values;
   for (size_t v = 0; v < tables_.size(); ++v) {
     if (!tables_[v].is_table) continue;

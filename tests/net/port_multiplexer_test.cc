@@ -1,5 +1,5 @@
-// Tests a door without descriptors, and many strangers who send incomplete messages.
-#include "net/door.h"
+// Tests a multiplexer without descriptors, and many strangers who send incomplete messages.
+#include "net/port_multiplexer.h"
 
 #include <fcntl.h>
 #include <sys/resource.h>
@@ -39,11 +39,11 @@ TEST_CASE("a listener without descriptors says so, with the limit, and not for e
   REQUIRE(setrlimit(RLIMIT_NOFILE, &few) == 0);
   std::vector<int> strangers;
   {
-    const auto door = Door::Listen("127.0.0.1:0");
-    REQUIRE(door.ok());
-    (*door)->Open({}, [](int fd) { close(fd); });
+    const auto multiplexer = PortMultiplexer::Listen("127.0.0.1:0");
+    REQUIRE(multiplexer.ok());
+    (*multiplexer)->Open({}, [](int fd) { close(fd); });
     for (int i = 0; i < 10; ++i) {
-      NameLookup name((*door)->address());
+      NameLookup name((*multiplexer)->address());
       const absl::StatusOr<int> fd = ConnectSocket(name, 1000);
       if (fd.ok()) strangers.push_back(*fd);
     }
@@ -72,12 +72,13 @@ int64_t CpuMsOfOthers() {
 TEST_CASE("half a ClientHello is not read again and again while no more of it comes") {
   const TestCa ca("lab");
   const TestProcess ps(ca, ca.Issue("URI:spiffe://lab/ps/0"));
-  const auto door = Door::Listen("127.0.0.1:0");
-  REQUIRE(door.ok());
-  (*door)->Open(
-      {}, [](int fd) { close(fd); }, ps.credentials);
+  const auto multiplexer = PortMultiplexer::Listen("127.0.0.1:0");
+  REQUIRE(multiplexer.ok());
+  (*multiplexer)
+      ->Open(
+          {}, [](int fd) { close(fd); }, ps.credentials);
   const auto connect_to_it = [&] {
-    NameLookup name((*door)->address());
+    NameLookup name((*multiplexer)->address());
     const absl::StatusOr<int> fd = ConnectSocket(name, 1000);
     REQUIRE(fd.ok());
     return *fd;
@@ -95,7 +96,7 @@ TEST_CASE("half a ClientHello is not read again and again while no more of it co
   }
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
   const int64_t before_ms = CpuMsOfOthers();
-  for (int i = 0; i < 100; ++i) {  // other events at the door
+  for (int i = 0; i < 100; ++i) {  // other events at the multiplexer
     close(connect_to_it());
     std::this_thread::sleep_for(std::chrono::milliseconds(4));
   }
@@ -115,13 +116,14 @@ TEST_CASE("certificates of a role without an index get 256 streams, and leave th
   const TestProcess another(ca, ca.Issue("URI:spiffe://lab/worker"));
   const TestProcess third(ca, ca.Issue("URI:spiffe://lab/worker/3"));
   Echo echo;
-  const auto door = Door::Listen("127.0.0.1:0");
-  REQUIRE(door.ok());
-  const auto intake = std::make_shared<Intake>(uint64_t{1} << 30);
-  (*door)->Open(
-      {&echo, intake, uint64_t{1} << 30}, [](int fd) { close(fd); }, ps.credentials);
+  const auto multiplexer = PortMultiplexer::Listen("127.0.0.1:0");
+  REQUIRE(multiplexer.ok());
+  const auto request_budget = std::make_shared<RequestBudget>(uint64_t{1} << 30);
+  (*multiplexer)
+      ->Open(
+          {&echo, request_budget, uint64_t{1} << 30}, [](int fd) { close(fd); }, ps.credentials);
   const auto greeted = [&](const TestProcess& as) -> std::unique_ptr<Channel> {
-    NameLookup name((*door)->address());
+    NameLookup name((*multiplexer)->address());
     const absl::StatusOr<int> fd = ConnectSocket(name, 1000);
     REQUIRE(fd.ok());
     const auto keys = as.credentials->Current();
@@ -151,8 +153,8 @@ ptrdiff_t Threads() {
 }
 
 // Connects without a certificate, shakes hands, and begins a greeting without sending the token.
-std::unique_ptr<Channel> HalfGreeted(const Door& door, const TestProcess& as) {
-  NameLookup name(door.address());
+std::unique_ptr<Channel> HalfGreeted(const PortMultiplexer& multiplexer, const TestProcess& as) {
+  NameLookup name(multiplexer.address());
   const absl::StatusOr<int> fd = ConnectSocket(name, 1000);
   REQUIRE(fd.ok());
   const auto keys = as.credentials->Current();
@@ -171,17 +173,19 @@ TEST_CASE("strangers who never show the token take no thread and no place of who
   const TestProcess ps(ca, ca.Issue("URI:spiffe://lab/ps/0"), /*token=*/true);
   const TestProcess friendly(ca, PemPair(), /*token=*/true);
   Echo echo;
-  const auto door = Door::Listen("127.0.0.1:0");
-  REQUIRE(door.ok());
-  const auto intake = std::make_shared<Intake>(uint64_t{1} << 30);
-  (*door)->Open(
-      {&echo, intake, uint64_t{1} << 30}, [](int fd) { close(fd); }, ps.credentials);
+  const auto multiplexer = PortMultiplexer::Listen("127.0.0.1:0");
+  REQUIRE(multiplexer.ok());
+  const auto request_budget = std::make_shared<RequestBudget>(uint64_t{1} << 30);
+  (*multiplexer)
+      ->Open(
+          {&echo, request_budget, uint64_t{1} << 30}, [](int fd) { close(fd); }, ps.credentials);
   const auto link = [&] {
-    return MakeStreamLink(std::make_unique<RefusingLink>((*door)->address()), friendly.credentials);
+    return MakeStreamLink(std::make_unique<RefusingLink>((*multiplexer)->address()),
+                          friendly.credentials);
   };
   const ptrdiff_t threads = Threads();
   std::vector<std::unique_ptr<Channel>> strangers;
-  for (int i = 0; i < 1200; ++i) strangers.push_back(HalfGreeted(**door, friendly));
+  for (int i = 0; i < 1200; ++i) strangers.push_back(HalfGreeted(**multiplexer, friendly));
   CHECK(Threads() <= threads);
   CHECK(Ask(*link(), "/Echo", OnePart("x")).ok());
   const auto ends = [](Channel& channel) {

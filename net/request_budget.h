@@ -3,10 +3,10 @@
 // peer. The oldest arriving call may always read on, to guarantee progress; hence the sum exceeds
 // the limit by at most the rest of a request, which has a limit of its own. Small requests never
 // wait. While other calls wait, the oldest call must make progress: a silent or slow peer is
-// dropped. A call of the intake may stand for several requests of a connection that cannot be
-// paused separately; parts of them may have arrived when the call is no longer the oldest. If the
-// sum exceeds the limit by more than the largest allowed request, the call with the most bytes is
-// dropped. The bytes count in a share of the process's memory. Thread-safe.
+// dropped. A call of the request budget may stand for several requests of a connection that cannot
+// be paused separately; parts of them may have arrived when the call is no longer the oldest. If
+// the sum exceeds the limit by more than the largest allowed request, the call with the most bytes
+// is dropped. The bytes count in a share of the process's memory. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@
 
 namespace paracord {
 
-class Intake {
+class RequestBudget {
  public:
   // While other calls wait, the oldest call must receive kMovedMin bytes within its patience or be
   // dropped. Checked whenever a call begins or reads, and by Look.
@@ -35,11 +35,11 @@ class Intake {
   static constexpr int64_t kPatienceMs = 5000;
 
   // Requests of up to `small_bytes` never wait.
-  explicit Intake(uint64_t bytes_max, uint64_t small_bytes = 0,
-                  std::function<int64_t()> now_ms = SteadyMs)
-      : Intake(std::make_shared<MemoryShare>(bytes_max), small_bytes, std::move(now_ms)) {}
-  explicit Intake(std::shared_ptr<MemoryShare> share, uint64_t small_bytes = 0,
-                  std::function<int64_t()> now_ms = SteadyMs)
+  explicit RequestBudget(uint64_t bytes_max, uint64_t small_bytes = 0,
+                         std::function<int64_t()> now_ms = SteadyMs)
+      : RequestBudget(std::make_shared<MemoryShare>(bytes_max), small_bytes, std::move(now_ms)) {}
+  explicit RequestBudget(std::shared_ptr<MemoryShare> share, uint64_t small_bytes = 0,
+                         std::function<int64_t()> now_ms = SteadyMs)
       : share_(std::move(share)), small_bytes_(small_bytes), now_ms_(std::move(now_ms)) {}
 
   // Registers a call, younger than all earlier calls, and returns its number. `drop` ends the call;

@@ -1,20 +1,20 @@
-#include "coordinator/core/departure.h"
+#include "coordinator/core/shutdown.h"
 
 #include <catch2/catch.hpp>
 
-#include "coordinator/core/last_word.h"
 #include "coordinator/core/limits.h"
 #include "coordinator/core/phases.h"
 #include "coordinator/core/state_writer.h"
+#include "coordinator/core/summary_writer.h"
 
 namespace paracord {
 namespace {
 
-constexpr Departure::Others kAllTold{
+constexpr Shutdown::Others kAllTold{
     .ps_told = true, .workers_told = true, .workers_named = true, .written = true};
 
 TEST_CASE("a planned end waits for a checkpoint until its deadline") {
-  Departure end;
+  Shutdown end;
   CHECK_FALSE(end.Overdue(1'000'000));
   end.Plan({ExitCode::kDrained, "stopped", "SIGTERM"}, 5000);
   CHECK(end.planned());
@@ -24,10 +24,10 @@ TEST_CASE("a planned end waits for a checkpoint until its deadline") {
 }
 
 TEST_CASE("a coordinator exits once, when all are told and all is written") {
-  Departure end;
+  Shutdown end;
   end.Decide(ExitCode::kDone, "the job is done", false, 10000);
   CHECK(end.told());
-  Departure::Others others = kAllTold;
+  Shutdown::Others others = kAllTold;
   others.written = false;
   CHECK_FALSE(end.ExitsNow(others, 0, 10000));
   others = kAllTold;
@@ -38,20 +38,20 @@ TEST_CASE("a coordinator exits once, when all are told and all is written") {
 }
 
 TEST_CASE("workers that ask late are waited for, but nobody is waited for without end") {
-  Departure end;
+  Shutdown end;
   end.Decide(ExitCode::kFailed, "it failed", false, 10000);
-  Departure::Others others = kAllTold;
+  Shutdown::Others others = kAllTold;
   others.workers_told = false;
   CHECK_FALSE(end.ExitsNow(others, 0, 12000));
   CHECK(end.ExitsNow(others, 0, 12001));
-  Departure done;
+  Shutdown done;
   done.Decide(ExitCode::kDone, "the job is done", false, 10000);
   CHECK_FALSE(done.ExitsNow(others, 0, 10500));
   CHECK(done.ExitsNow(others, 0, 10501));  // later processes learn of the end from DIR
 }
 
 TEST_CASE("the first decision stands, and a drained coordinator leaves alone") {
-  Departure end;
+  Shutdown end;
   end.Decide(ExitCode::kDrained, "SIGTERM", false, 0);
   end.Decide(ExitCode::kFailed, "too late", false, 0);
   CHECK(end.exit().reason == "SIGTERM");
@@ -64,7 +64,7 @@ TEST_CASE("the first decision stands, and a drained coordinator leaves alone") {
 TEST_CASE("the last word is never written behind a claim of our own") {
   Effects effects;
   Generation generation(1);
-  LastWord word(effects);
+  SummaryWriter word(effects);
   generation.BeginClaim();
   word.Say("failed", generation);
   CHECK(effects.Take().empty());
@@ -81,7 +81,7 @@ TEST_CASE("the last word is never written behind a claim of our own") {
 TEST_CASE("the word of a job that is done is written again after a failure, but not for ever") {
   Effects effects;
   const Generation generation(1);
-  LastWord word(effects);
+  SummaryWriter word(effects);
   word.SayDone("done", generation);
   CHECK(word.done());
   CHECK(effects.Take().size() == 1);

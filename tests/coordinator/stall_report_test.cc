@@ -1,4 +1,4 @@
-#include "coordinator/core/waits.h"
+#include "coordinator/core/stall_report.h"
 
 #include <catch2/catch.hpp>
 
@@ -16,7 +16,7 @@ std::vector<std::string> SaidBy(Effects& effects) {
 TEST_CASE("who is missing is said now and again until a worker has joined") {
   CoreHarness harness({}, {}, nullptr, {1});
   Effects effects;
-  Waits waits(0, effects);
+  StallReport waits(0, effects);
   waits.Say(harness.core->View(), 1999);
   CHECK(SaidBy(effects).empty());
   waits.Say(harness.core->View(), 2000);
@@ -30,7 +30,7 @@ TEST_CASE("who is missing is said now and again until a worker has joined") {
   CHECK(SaidBy(effects).size() == 1);
   CoreHarness formed;
   REQUIRE(formed.Join("worker:0") != 0);
-  Waits(formed.now - 2000, effects).Say(formed.core->View(), formed.now);
+  StallReport(formed.now - 2000, effects).Say(formed.core->View(), formed.now);
   CHECK(SaidBy(effects).empty());
 }
 
@@ -48,7 +48,7 @@ TEST_CASE("what keeps training is said once, whatever its numbers") {
   const uint64_t session = harness.Join("worker:0");
   REQUIRE(harness.Work(session).has_lease());
   Effects effects;
-  Waits waits(0, effects);
+  StallReport waits(0, effects);
   const auto say = [&] { waits.Say(harness.core->View(), harness.now); };
   say();
   CHECK(SaidBy(effects).empty());

@@ -1,11 +1,11 @@
-#include "net/intake.h"
+#include "net/request_budget.h"
 
 #include <algorithm>
 #include <utility>
 
 namespace paracord {
 
-uint64_t Intake::Begin(std::function<void()> drop, int64_t patience_ms) {
+uint64_t RequestBudget::Begin(std::function<void()> drop, int64_t patience_ms) {
   std::function<void()> drop_stuck;
   uint64_t call = 0;
   {
@@ -19,7 +19,7 @@ uint64_t Intake::Begin(std::function<void()> drop, int64_t patience_ms) {
   return call;
 }
 
-std::function<void()> Intake::DropOfWhoIsStuck() {
+std::function<void()> RequestBudget::DropOfWhoIsStuck() {
   if (waiting_.empty() || arriving_.empty()) {
     watched_ = 0;
     return nullptr;
@@ -39,12 +39,12 @@ std::function<void()> Intake::DropOfWhoIsStuck() {
   return now - watched_ms_ < call.patience_ms ? nullptr : Drop(call);
 }
 
-void Intake::Moved(uint64_t call, uint64_t bytes) {
+void RequestBudget::Moved(uint64_t call, uint64_t bytes) {
   MutexLock lock(mu_);
   calls_.at(call).moved = bytes;
 }
 
-void Intake::Look() {
+void RequestBudget::Look() {
   std::function<void()> drop_stuck;
   {
     MutexLock lock(mu_);
@@ -53,23 +53,23 @@ void Intake::Look() {
   if (drop_stuck) drop_stuck();
 }
 
-uint64_t Intake::bytes() const {
+uint64_t RequestBudget::bytes() const {
   MutexLock lock(mu_);
   return bytes_;
 }
 
-bool Intake::IsOldest(uint64_t call) const {
+bool RequestBudget::IsOldest(uint64_t call) const {
   return !arriving_.empty() && *arriving_.begin() == call;
 }
 
-std::function<void()> Intake::Drop(Call& call) {
+std::function<void()> RequestBudget::Drop(Call& call) {
   call.dropped = true;
   return std::exchange(call.drop, nullptr);
 }
 
 // Drops the largest call when bytes_ exceed the limit plus one request; the oldest call within its
 // limit goes on, and younger ones give way.
-std::function<void()> Intake::DropOfWhoHoards() {
+std::function<void()> RequestBudget::DropOfWhoHoards() {
   const uint64_t max = share_->bytes_max() + share_->spare();
   if (bytes_ <= max) return nullptr;
   uint64_t left = bytes_;
@@ -83,7 +83,7 @@ std::function<void()> Intake::DropOfWhoHoards() {
   return left > max && most != nullptr ? Drop(*most) : nullptr;
 }
 
-bool Intake::Take(uint64_t call, uint64_t bytes, std::function<void()> resume) {
+bool RequestBudget::Take(uint64_t call, uint64_t bytes, std::function<void()> resume) {
   std::function<void()> drop;
   bool reads_on = true;
   {
@@ -105,7 +105,7 @@ bool Intake::Take(uint64_t call, uint64_t bytes, std::function<void()> resume) {
 }
 
 // Returns the `resume` of every call if there is room; resumed calls count their bytes again.
-Intake::Resumes Intake::WhoMayGoOn() {
+RequestBudget::Resumes RequestBudget::WhoMayGoOn() {
   Resumes resumes;
   while (!waiting_.empty() && (bytes_ <= share_->bytes_max() || IsOldest(*waiting_.begin()))) {
     resumes.push_back(std::exchange(calls_.at(*waiting_.begin()).resume, nullptr));
@@ -114,7 +114,7 @@ Intake::Resumes Intake::WhoMayGoOn() {
   return resumes;
 }
 
-void Intake::Give(uint64_t call, uint64_t bytes) {
+void RequestBudget::Give(uint64_t call, uint64_t bytes) {
   Resumes resumes;
   {
     MutexLock lock(mu_);
@@ -126,7 +126,7 @@ void Intake::Give(uint64_t call, uint64_t bytes) {
   for (const auto& resume : resumes) resume();
 }
 
-void Intake::Keep(uint64_t call, uint64_t bytes) {
+void RequestBudget::Keep(uint64_t call, uint64_t bytes) {
   Resumes resumes;
   {
     MutexLock lock(mu_);
@@ -141,7 +141,7 @@ void Intake::Keep(uint64_t call, uint64_t bytes) {
   for (const auto& resume : resumes) resume();
 }
 
-uint64_t Intake::Hold(uint64_t bytes) {
+uint64_t RequestBudget::Hold(uint64_t bytes) {
   MutexLock lock(mu_);
   calls_[++last_].bytes = bytes;
   bytes_ += bytes;
@@ -149,7 +149,7 @@ uint64_t Intake::Hold(uint64_t bytes) {
   return last_;
 }
 
-void Intake::Arrived(uint64_t call) {
+void RequestBudget::Arrived(uint64_t call) {
   Resumes resumes;
   {
     MutexLock lock(mu_);
@@ -159,7 +159,7 @@ void Intake::Arrived(uint64_t call) {
   for (const auto& resume : resumes) resume();
 }
 
-void Intake::End(uint64_t call) {
+void RequestBudget::End(uint64_t call) {
   Resumes resumes;
   Call forgotten;
   {

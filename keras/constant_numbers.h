@@ -14,30 +14,31 @@
 
 namespace paracord {
 
-struct KnownNumbers {
+struct ConstantNumbers {
   Shape shape;
   std::vector<double> values;  // row-major
   std::vector<bool> of_batch;  // for each value: a multiple of the batch size
 };
 
-KnownNumbers KnownArray(const NumberArray& array);
+ConstantNumbers KnownArray(const NumberArray& array);
 // Returns the result of tf.shape for a tensor whose examples have this shape.
-KnownNumbers KnownShape(const Shape& example);
+ConstantNumbers KnownShape(const Shape& example);
 
 // Returns the numbers as an argument: a number or lists, with null for the batch size.
-absl::StatusOr<nlohmann::json> KnownLiteral(const KnownNumbers& numbers);
+absl::StatusOr<nlohmann::json> KnownLiteral(const ConstantNumbers& numbers);
 // Returns the numbers as an operand. An error if they depend on the batch size.
-absl::StatusOr<NumberArray> KnownOperand(const KnownNumbers& numbers);
+absl::StatusOr<NumberArray> KnownOperand(const ConstantNumbers& numbers);
 
 // Returns the known numbers of a tensor among a call's arguments.
-using KnownInput = std::function<absl::StatusOr<KnownNumbers>(const nlohmann::json& tensor)>;
+using KnownInput = std::function<absl::StatusOr<ConstantNumbers>(const nlohmann::json& tensor)>;
 
 // Whether FoldNumbers can compute the operation.
 bool FoldsNumbers(const std::string& operation);
 // Whether the operation makes numbers from sizes: Zeros, Ones, Fill, Range.
 bool MakesNumbers(const std::string& operation);
 // Computes the operation. Several outputs are concatenated along axis 0.
-absl::StatusOr<KnownNumbers> FoldNumbers(const std::string& operation, const nlohmann::json& args,
-                                         const nlohmann::json& kwargs, const KnownInput& input);
+absl::StatusOr<ConstantNumbers> FoldNumbers(const std::string& operation,
+                                            const nlohmann::json& args,
+                                            const nlohmann::json& kwargs, const KnownInput& input);
 
 }  // namespace paracord

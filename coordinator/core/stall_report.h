@@ -1,5 +1,5 @@
 // These functions say for people who waits for whom and why: to a worker that asks in vain, in
-// `paracord status` and in the log. The core owns the only Waits, which logs.
+// `paracord status` and in the log. The core owns the only StallReport, which logs.
 //
 // Invariants: what keeps training is logged once each time, whatever its numbers. Who is missing is
 // logged now and again until the cluster has formed and a worker has joined.
@@ -22,9 +22,9 @@ std::string Stalls(const JobView& job, int64_t now_ms);
 // Why nothing moves; empty if it does.
 std::string Waiting(const JobView& job, int64_t now_ms);
 
-class Waits {
+class StallReport {
  public:
-  Waits(int64_t now_ms, Effects& effects);
+  StallReport(int64_t now_ms, Effects& effects);
 
   // Called at ticks.
   void Say(const JobView& job, int64_t now_ms);

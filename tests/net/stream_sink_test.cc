@@ -16,7 +16,7 @@ namespace paracord {
 namespace {
 
 // Receives every second run of 1,000 bytes in its own memory.
-class Stripes : public Landing {
+class Stripes : public ReplySink {
  public:
   explicit Stripes(size_t bytes) : memory(bytes) {}
   uint64_t bytes_max() const override { return 10000000; }
@@ -56,7 +56,7 @@ TEST_CASE("a reply's bytes land where the caller wants them, and the reply point
   }
 }
 
-// A server played by the test, and a call with a landing.
+// A server played by the test, and a call with a sink.
 struct Played {
   explicit Played(int64_t deadline_ms) {
     const absl::StatusOr<ListeningSockets> listening = ListenAt("127.0.0.1:0");

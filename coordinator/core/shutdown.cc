@@ -1,4 +1,4 @@
-#include "coordinator/core/departure.h"
+#include "coordinator/core/shutdown.h"
 
 #include <utility>
 
@@ -12,23 +12,23 @@ constexpr int64_t kAskMs = 500;    // after the end, for workers that are about 
 
 }  // namespace
 
-void Departure::Plan(Ending ending, int64_t deadline_ms) {
+void Shutdown::Plan(Ending ending, int64_t deadline_ms) {
   ending_ = std::move(ending);
   deadline_ms_ = deadline_ms;
 }
 
-void Departure::Decide(ExitCode code, const std::string& reason, bool alone, int64_t now_ms) {
+void Shutdown::Decide(ExitCode code, const std::string& reason, bool alone, int64_t now_ms) {
   if (decided()) return;
   ended_ms_ = now_ms;
   exit_ = Exit{static_cast<int>(code), Sendable(reason)};
   alone_ = alone || code == ExitCode::kDrained || code == ExitCode::kFenced;
 }
 
-void Departure::Fenced() {
+void Shutdown::Fenced() {
   if (alone_) exit_->code = static_cast<int>(ExitCode::kFenced);
 }
 
-bool Departure::ExitsNow(const Others& others, std::optional<int64_t> formed_ms, int64_t now_ms) {
+bool Shutdown::ExitsNow(const Others& others, std::optional<int64_t> formed_ms, int64_t now_ms) {
   const bool asked = alone_ || AllAsked(others, formed_ms, now_ms);
   const bool all = others.ps_told && asked && others.written;
   if (exited_ || (!all && now_ms - ended_ms_ <= kTellMs)) return false;
@@ -38,8 +38,8 @@ bool Departure::ExitsNow(const Others& others, std::optional<int64_t> formed_ms,
 
 // Workers that are only starting, between two attempts to join or just joined hear of the end when
 // they ask. If the job is done, DIR tells those that come later.
-bool Departure::AllAsked(const Others& others, std::optional<int64_t> formed_ms,
-                         int64_t now_ms) const {
+bool Shutdown::AllAsked(const Others& others, std::optional<int64_t> formed_ms,
+                        int64_t now_ms) const {
   const bool done = exit_->code == static_cast<int>(ExitCode::kDone);
   const bool soon = !formed_ms.has_value() || ended_ms_ - *formed_ms < kTellMs;
   if (soon && !others.workers_named) return false;  // nobody knows who else comes

@@ -1,4 +1,4 @@
-#include "coordinator/core/last_word.h"
+#include "coordinator/core/summary_writer.h"
 
 #include <utility>
 
@@ -12,7 +12,7 @@ constexpr uint32_t kTriesMax = 30;
 
 }  // namespace
 
-void LastWord::Say(std::string text, const Generation& generation) {
+void SummaryWriter::Say(std::string text, const Generation& generation) {
   pending_ = true;
   if (generation.claiming()) {
     held_ = std::move(text);
@@ -21,23 +21,23 @@ void LastWord::Say(std::string text, const Generation& generation) {
   }
 }
 
-void LastWord::ClaimEnded(const Generation& generation) {
+void SummaryWriter::ClaimEnded(const Generation& generation) {
   if (!held_.has_value()) return;
   effects_.Emit(WriteSummary{*std::exchange(held_, std::nullopt), generation.claimed()});
 }
 
-void LastWord::SayDone(std::string text, const Generation& generation) {
+void SummaryWriter::SayDone(std::string text, const Generation& generation) {
   done_ = std::move(text);
   effects_.Emit(WriteSummary{*done_, generation.claimed()});
 }
 
-void LastWord::Tick(const Generation& generation, int64_t now_ms) {
+void SummaryWriter::Tick(const Generation& generation, int64_t now_ms) {
   if (again_at_ms_ == 0 || now_ms < again_at_ms_) return;
   again_at_ms_ = 0;
   effects_.Emit(WriteSummary{*done_, generation.claimed()});
 }
 
-bool LastWord::Failed(int64_t now_ms) {
+bool SummaryWriter::Failed(int64_t now_ms) {
   PROBE("coordinator.summary.failed");
   if (++tries_ >= kTriesMax) return true;
   again_at_ms_ = now_ms + kRepeatMs;

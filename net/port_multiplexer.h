@@ -1,11 +1,11 @@
-// The port of a daemon. The door serves streams (net/stream_connection.h) and hands all other
-// connections to gRPC; both protocols share the port. A stream begins with its greeting or, under
-// TLS, with a ClientHello that offers the streams' protocol. The door's own thread does the TLS
-// handshake and reads the greeting, with the token where one is required. Until both are done the
-// connection is a stranger: a stranger has no thread, takes no peer's place, and is closed after a
-// timeout or when there are too many strangers. A TLS port closes connections that begin with
-// anything but a ClientHello. If a burst of connections uses up the file descriptors, the rest wait
-// in the kernel's backlog, and the door logs a line.
+// The port of a daemon. The multiplexer serves streams (net/stream_connection.h) and hands all
+// other connections to gRPC; both protocols share the port. A stream begins with its greeting or,
+// under TLS, with a ClientHello that offers the streams' protocol. The multiplexer's own thread
+// does the TLS handshake and reads the greeting, with the token where one is required. Until both
+// are done the connection is unauthenticated: it has no thread, takes no peer's place, and is
+// closed after a timeout or when there are too many like it. A TLS port closes connections that
+// begin with anything but a ClientHello. If a burst of connections uses up the file descriptors,
+// the rest wait in the kernel's backlog, and the multiplexer logs a line.
 #pragma once
 
 #include <poll.h>
@@ -29,13 +29,13 @@
 
 namespace paracord {
 
-class Door {
+class PortMultiplexer {
  public:
   // Binds the address, with the errors of ListenAt.
-  static absl::StatusOr<std::unique_ptr<Door>> Listen(const std::string& address);
-  ~Door();  // ends the streams; connections handed to gRPC stay open
-  Door(const Door&) = delete;
-  Door& operator=(const Door&) = delete;
+  static absl::StatusOr<std::unique_ptr<PortMultiplexer>> Listen(const std::string& address);
+  ~PortMultiplexer();  // ends the streams; connections handed to gRPC stay open
+  PortMultiplexer(const PortMultiplexer&) = delete;
+  PortMultiplexer& operator=(const PortMultiplexer&) = delete;
 
   // Starts to accept. `others` gets each gRPC connection as a connected, non-blocking socket from
   // which nothing has been read. With `credentials` the port asks for TLS.
@@ -49,7 +49,7 @@ class Door {
 
  private:
   // A connection whose peer and protocol are not known yet.
-  struct Stranger {
+  struct UnauthenticatedConnection {
     int fd = -1;
     // Owns the socket once the connection is known to be a stream.
     std::unique_ptr<Channel> channel;
@@ -62,18 +62,18 @@ class Door {
     int seen = 0;  // bytes of the ClientHello or greeting at the last look
   };
 
-  explicit Door(ListeningSockets sockets);
+  explicit PortMultiplexer(ListeningSockets sockets);
   void Run();
   bool Accept(int listener);
   void SayFull(const std::string& why);
-  static void CloseStranger(Stranger& stranger);
-  static bool HasMore(const Stranger& stranger);
-  bool Sort(Stranger& stranger, bool ready);
-  bool Look(Stranger& stranger);
-  bool LookForTls(Stranger& stranger);
-  bool Shake(Stranger& stranger);
-  bool AwaitGreeting(Stranger& stranger);
-  bool Hear(Stranger& stranger);
+  static void CloseUnauthenticated(UnauthenticatedConnection& connection);
+  static bool HasMore(const UnauthenticatedConnection& connection);
+  bool Sort(UnauthenticatedConnection& connection, bool ready);
+  bool Look(UnauthenticatedConnection& connection);
+  bool LookForTls(UnauthenticatedConnection& connection);
+  bool Shake(UnauthenticatedConnection& connection);
+  bool AwaitGreeting(UnauthenticatedConnection& connection);
+  bool Hear(UnauthenticatedConnection& connection);
   void Refuse(int fd, RefusedPeers::Cause cause, const std::string& name,
               const absl::Status& why) const;
   void ServeStream(std::unique_ptr<Channel> channel, RelayedPeer peer);
@@ -86,9 +86,9 @@ class Door {
   std::function<void(int)> others_;
   std::shared_ptr<Credentials> credentials_;  // null: the port is plain
   std::shared_ptr<RefusedPeers> refused_;
-  std::vector<Stranger> strangers_;      // used by the door's thread
-  std::optional<int64_t> said_full_ms_;  // used by the door's thread
-  ServedConnections served_;             // used by the door's thread while it runs
+  std::vector<UnauthenticatedConnection> unauthenticated_;  // used by the multiplexer's thread
+  std::optional<int64_t> said_full_ms_;                     // used by the multiplexer's thread
+  ServedConnections served_;  // used by the multiplexer's thread while it runs
   std::thread thread_;
 };
 

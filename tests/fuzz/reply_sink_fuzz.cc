@@ -4,7 +4,7 @@
 #include <string>
 
 #include "exchange/codec.h"
-#include "exchange/reply_landing.h"
+#include "exchange/reply_sink.h"
 #include "net/arriving_body.h"
 #include "tests/fuzz/input.h"
 
@@ -20,8 +20,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (partition > 3 || wanted > 4 * accepted) return nullptr;
     return places.emplace_back(wanted, '\0').data();
   };
-  const auto landing = MakeExchangeLanding(bytes.size(), place);
-  ArrivingBody body(bytes.size(), /*wanted=*/true, landing);
+  const auto sink = MakeExchangeSink(bytes.size(), place);
+  ArrivingBody body(bytes.size(), /*wanted=*/true, sink);
   for (size_t at = 0; at < bytes.size();) {
     const std::string part(bytes.substr(at, chunk));  // separate memory
     const size_t taken = body.Take(part);

@@ -1,4 +1,4 @@
-#include "exchange/reply_landing.h"
+#include "exchange/reply_sink.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -15,19 +15,18 @@ namespace {
 
 struct Places {
   std::map<uint32_t, std::vector<char>> partitions;
-  std::shared_ptr<Landing> Land() {
-    return MakeExchangeLanding(
-        1 << 30, [this](uint32_t id, uint64_t offset, uint64_t bytes) -> char* {
-          const auto found = partitions.find(id);
-          if (found == partitions.end() || offset + bytes > found->second.size()) return nullptr;
-          return found->second.data() + offset;
-        });
+  std::shared_ptr<ReplySink> Land() {
+    return MakeExchangeSink(1 << 30, [this](uint32_t id, uint64_t offset, uint64_t bytes) -> char* {
+      const auto found = partitions.find(id);
+      if (found == partitions.end() || offset + bytes > found->second.size()) return nullptr;
+      return found->second.data() + offset;
+    });
   }
 };
 
 // Receives a body in pieces of `step` bytes.
-absl::Cord Receive(const std::string& bytes, const std::shared_ptr<Landing>& landing, size_t step) {
-  ArrivingBody body(bytes.size(), /*wanted=*/true, landing);
+absl::Cord Receive(const std::string& bytes, const std::shared_ptr<ReplySink>& sink, size_t step) {
+  ArrivingBody body(bytes.size(), /*wanted=*/true, sink);
   for (size_t at = 0; at < bytes.size();) {
     const size_t size = std::min(step, bytes.size() - at);
     const std::span<char> room = body.Room();

@@ -22,7 +22,7 @@ struct Ending {
   std::string waiting = "";  // what kept the job from training when its end was planned
 };
 
-class Departure {
+class Shutdown {
  public:
   // The job ends as soon as a checkpoint is taken, by SIGTERM or because it failed, and at the
   // latest at the deadline.

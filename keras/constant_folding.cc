@@ -29,7 +29,7 @@ absl::Status At(const LayerSpec& layer, const absl::Status& status) {
 
 }  // namespace
 
-std::optional<KnownNumbers> Graph::Builder::KnownOf(size_t input) const {
+std::optional<ConstantNumbers> Graph::Builder::KnownOf(size_t input) const {
   if (const auto& constant = model_.nodes[input].constant) return KnownArray(*constant);
   const auto found = known_.find(input);
   return found == known_.end() ? std::nullopt : std::optional(found->second);
@@ -56,7 +56,7 @@ bool Graph::Builder::MayFold(const NodeSpec& node) const {
                             [&](const auto& mask) { return known_.contains(mask.second); });
 }
 
-absl::StatusOr<KnownNumbers> Graph::Builder::Fold(const NodeSpec& node) const {
+absl::StatusOr<ConstantNumbers> Graph::Builder::Fold(const NodeSpec& node) const {
   std::vector<size_t> inputs = node.inputs;
   json kwargs = node.kwargs;
   for (const auto& [name, input] : node.masks) {
@@ -64,15 +64,15 @@ absl::StatusOr<KnownNumbers> Graph::Builder::Fold(const NodeSpec& node) const {
     inputs.push_back(input);
   }
   return FoldNumbers(model_.layers[node.layer].class_name, node.args, kwargs,
-                     [&](const json& tensor) -> absl::StatusOr<KnownNumbers> {
+                     [&](const json& tensor) -> absl::StatusOr<ConstantNumbers> {
                        return *KnownOf(inputs[tensor[kTensorKey].get<size_t>()]);
                      });
 }
 
-absl::StatusOr<KnownNumbers> Graph::Builder::SizesOf(const std::string& operation,
-                                                     size_t input) const {
-  const std::optional<KnownNumbers> of = KnownOf(input);
-  KnownNumbers sizes;
+absl::StatusOr<ConstantNumbers> Graph::Builder::SizesOf(const std::string& operation,
+                                                        size_t input) const {
+  const std::optional<ConstantNumbers> of = KnownOf(input);
+  ConstantNumbers sizes;
   if (of.has_value()) {
     sizes.shape = {static_cast<int64_t>(of->shape.size())};
     sizes.values.assign(of->shape.begin(), of->shape.end());
@@ -82,10 +82,10 @@ absl::StatusOr<KnownNumbers> Graph::Builder::SizesOf(const std::string& operatio
   }
   if (operation == "Shape") return sizes;
   if (operation == "Rank") {
-    return KnownNumbers{{}, {static_cast<double>(sizes.shape[0])}, {false}};
+    return ConstantNumbers{{}, {static_cast<double>(sizes.shape[0])}, {false}};
   }
   return FoldNumbers("Prod", json::array({{{kTensorKey, 0}}}), json::object(),
-                     [&](const json&) -> absl::StatusOr<KnownNumbers> { return sizes; });
+                     [&](const json&) -> absl::StatusOr<ConstantNumbers> { return sizes; });
 }
 
 absl::StatusOr<std::optional<Graph::Value>> Graph::Builder::FoldCall(const NodeSpec& node) {
@@ -93,11 +93,11 @@ absl::StatusOr<std::optional<Graph::Value>> Graph::Builder::FoldCall(const NodeS
   const LayerSpec& layer = model_.layers[node.layer];
   const bool sizes = IsSizeOf(layer.class_name) && node.inputs.size() == 1;
   if (node.unknown || !model_.keras2 || !layer.operation || layer.unusable) return std::nullopt;
-  const auto element = [](const KnownNumbers& of, size_t at) {
+  const auto element = [](const ConstantNumbers& of, size_t at) {
     return FoldNumbers("GetItem", json::array({{{kTensorKey, 0}}, at}), json::object(),
-                       [&](const json&) -> absl::StatusOr<KnownNumbers> { return of; });
+                       [&](const json&) -> absl::StatusOr<ConstantNumbers> { return of; });
   };
-  absl::StatusOr<KnownNumbers> folded;
+  absl::StatusOr<ConstantNumbers> folded;
   if (node.output > 0) {
     const auto whole = known_parts_.find(node.inputs[0]);
     if (whole == known_parts_.end()) return std::nullopt;
@@ -151,7 +151,7 @@ absl::StatusOr<NodeSpec> Graph::Builder::WithNumbers(const NodeSpec& node) const
   const std::function<json(const json&, bool)> replace = [&](const json& value, bool operand) {
     if (value.is_object() && value.contains(kTensorKey)) {
       const size_t input = node.inputs[value[kTensorKey].get<size_t>()];
-      const std::optional<KnownNumbers> numbers = KnownOf(input);
+      const std::optional<ConstantNumbers> numbers = KnownOf(input);
       const bool literal =
           numbers.has_value() && known_.contains(input) && (!operand || numbers->shape.empty());
       if (literal || (!operand && numbers.has_value())) {

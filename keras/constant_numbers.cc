@@ -1,4 +1,4 @@
-#include "keras/known_numbers.h"
+#include "keras/constant_numbers.h"
 
 #include <algorithm>
 #include <cmath>
@@ -30,12 +30,12 @@ bool In(const char* const (&list)[n], const std::string& name) {
 
 absl::Status Unusable(const std::string& what) { return absl::InvalidArgumentError(what); }
 
-size_t Count(const KnownNumbers& numbers) { return numbers.values.size(); }
+size_t Count(const ConstantNumbers& numbers) { return numbers.values.size(); }
 
-KnownNumbers Scalar(double value, bool of_batch = false) { return {{}, {value}, {of_batch}}; }
+ConstantNumbers Scalar(double value, bool of_batch = false) { return {{}, {value}, {of_batch}}; }
 
 // Returns the i-th element along axis 0.
-KnownNumbers Part(const KnownNumbers& all, size_t i) {
+ConstantNumbers Part(const ConstantNumbers& all, size_t i) {
   const size_t each = Count(all) / static_cast<size_t>(all.shape[0]);
   const auto from = static_cast<std::ptrdiff_t>(i * each);
   const auto to = from + static_cast<std::ptrdiff_t>(each);
@@ -44,15 +44,15 @@ KnownNumbers Part(const KnownNumbers& all, size_t i) {
           {all.of_batch.begin() + from, all.of_batch.begin() + to}};
 }
 
-void Append(const KnownNumbers& more, KnownNumbers& to) {
+void Append(const ConstantNumbers& more, ConstantNumbers& to) {
   to.values.insert(to.values.end(), more.values.begin(), more.values.end());
   to.of_batch.insert(to.of_batch.end(), more.of_batch.begin(), more.of_batch.end());
 }
 
-absl::StatusOr<KnownNumbers> Stacked(const std::vector<KnownNumbers>& parts) {
-  KnownNumbers all;
+absl::StatusOr<ConstantNumbers> Stacked(const std::vector<ConstantNumbers>& parts) {
+  ConstantNumbers all;
   all.shape = {static_cast<int64_t>(parts.size())};
-  for (const KnownNumbers& part : parts) {
+  for (const ConstantNumbers& part : parts) {
     if (part.shape != parts[0].shape) return Unusable("its numbers are not of one shape");
     Append(part, all);
   }
@@ -62,12 +62,12 @@ absl::StatusOr<KnownNumbers> Stacked(const std::vector<KnownNumbers>& parts) {
   return all;
 }
 
-absl::StatusOr<KnownNumbers> Read(const json& value, const KnownInput& input) {
+absl::StatusOr<ConstantNumbers> Read(const json& value, const KnownInput& input) {
   if (value.is_number()) return Scalar(value.get<double>());
   if (value.is_boolean()) return Scalar(value.get<bool>() ? 1 : 0);
   if (LayerConfig::IsTensor(value)) return input(value);
   if (!value.is_array()) return Unusable(absl::StrCat("takes numbers, not ", Shown(value)));
-  std::vector<KnownNumbers> parts;
+  std::vector<ConstantNumbers> parts;
   for (const json& each : value) {
     ASSIGN_OR_RETURN(parts.emplace_back(), Read(each, input));
   }
@@ -75,13 +75,14 @@ absl::StatusOr<KnownNumbers> Read(const json& value, const KnownInput& input) {
 }
 
 // Applies a Python index or slice, whose numbers may be known tensors.
-absl::StatusOr<KnownNumbers> Slice(const KnownNumbers& of, json key, const KnownInput& input) {
+absl::StatusOr<ConstantNumbers> Slice(const ConstantNumbers& of, json key,
+                                      const KnownInput& input) {
   if (key.is_array() && key.size() == 1) key = json(key[0]);
   if (of.shape.empty()) return Unusable("takes an element of a single number");
   const int64_t size = of.shape[0];
   const auto number = [&](const json& value, int64_t otherwise) -> absl::StatusOr<int64_t> {
     if (value.is_null()) return otherwise;
-    ASSIGN_OR_RETURN(const KnownNumbers read, Read(value, input));
+    ASSIGN_OR_RETURN(const ConstantNumbers read, Read(value, input));
     if (Count(read) != 1 || read.of_batch[0]) return Unusable("takes a place that is no number");
     return static_cast<int64_t>(read.values[0]);
   };
@@ -97,7 +98,7 @@ absl::StatusOr<KnownNumbers> Slice(const KnownNumbers& of, json key, const Known
   if (step != 1) return Unusable("takes sizes with a step");
   start = std::clamp<int64_t>(start < 0 ? start + size : start, 0, size);
   stop = std::clamp<int64_t>(stop < 0 ? stop + size : stop, start, size);
-  KnownNumbers taken;
+  ConstantNumbers taken;
   for (int64_t i = start; i < stop; ++i) Append(Part(of, static_cast<size_t>(i)), taken);
   taken.shape = of.shape;
   taken.shape[0] = stop - start;
@@ -119,7 +120,7 @@ absl::StatusOr<double> Compute(const std::string& name, double a, double b) {
 
 // Computes a number. A multiple of the batch size may only become another multiple.
 absl::Status ComputeInto(const std::string& name, double a, bool a_of_batch, double b,
-                         bool b_of_batch, KnownNumbers& to) {
+                         bool b_of_batch, ConstantNumbers& to) {
   bool of_batch = a_of_batch || b_of_batch;
   if (of_batch) {
     const bool product = name == "Multiply" && a_of_batch != b_of_batch;
@@ -138,13 +139,13 @@ absl::Status ComputeInto(const std::string& name, double a, bool a_of_batch, dou
   return absl::OkStatus();
 }
 
-absl::StatusOr<KnownNumbers> Elementwise(const std::string& name, const KnownNumbers& a,
-                                         const KnownNumbers& b) {
+absl::StatusOr<ConstantNumbers> Elementwise(const std::string& name, const ConstantNumbers& a,
+                                            const ConstantNumbers& b) {
   if (a.shape != b.shape && !a.shape.empty() && !b.shape.empty()) {
     return Unusable(
         absl::StrCat("takes numbers of ", ShapeName(a.shape), " and ", ShapeName(b.shape)));
   }
-  KnownNumbers result;
+  ConstantNumbers result;
   result.shape = a.shape.empty() ? b.shape : a.shape;
   const size_t count = a.shape.empty() ? Count(b) : Count(a);
   for (size_t i = 0; i < count; ++i) {
@@ -157,14 +158,15 @@ absl::StatusOr<KnownNumbers> Elementwise(const std::string& name, const KnownNum
 
 absl::StatusOr<double> PlainNumber(const json& value, const KnownInput& input, double otherwise) {
   if (value.is_null()) return otherwise;
-  ASSIGN_OR_RETURN(const KnownNumbers read, Read(value, input));
+  ASSIGN_OR_RETURN(const ConstantNumbers read, Read(value, input));
   if (Count(read) != 1 || read.of_batch[0]) {
     return Unusable("takes a number that does not depend on the size of the batch");
   }
   return read.values[0];
 }
 
-absl::StatusOr<KnownNumbers> Range(const json& args, const json& kwargs, const KnownInput& input) {
+absl::StatusOr<ConstantNumbers> Range(const json& args, const json& kwargs,
+                                      const KnownInput& input) {
   std::vector<json> bounds(args.begin(), args.end());
   for (const char* key : {"limit", "delta"}) {
     if (kwargs.contains(key) && !kwargs[key].is_null()) bounds.push_back(kwargs[key]);
@@ -179,7 +181,7 @@ absl::StatusOr<KnownNumbers> Range(const json& args, const json& kwargs, const K
   }
   const double count = std::ceil((limit - start) / delta);
   if (!(count >= 1 && count <= static_cast<double>(kNumbersMax))) return Unusable("has no numbers");
-  KnownNumbers range;
+  ConstantNumbers range;
   range.shape = {static_cast<int64_t>(count)};
   for (int64_t i = 0; i < range.shape[0]; ++i) {
     range.values.push_back(start + static_cast<double>(i) * delta);
@@ -190,14 +192,14 @@ absl::StatusOr<KnownNumbers> Range(const json& args, const json& kwargs, const K
 
 // Makes an array of equal numbers. Its first axis may be the batch: the result then has the numbers
 // of one example behind an axis of size 1.
-absl::StatusOr<KnownNumbers> Filled(const std::string& name, const json& args, const json& kwargs,
-                                    const KnownInput& input) {
+absl::StatusOr<ConstantNumbers> Filled(const std::string& name, const json& args,
+                                       const json& kwargs, const KnownInput& input) {
   const json& dims = args.empty() ? kwargs.value("shape", kwargs.value("dims", json())) : args[0];
-  ASSIGN_OR_RETURN(const KnownNumbers sizes, Read(dims, input));
+  ASSIGN_OR_RETURN(const ConstantNumbers sizes, Read(dims, input));
   const json& filling = args.size() > 1 ? args[1] : kwargs.value("value", json());
   ASSIGN_OR_RETURN(const double value,
                    name == "Fill" ? PlainNumber(filling, input, 0) : (name == "Ones" ? 1. : 0.));
-  KnownNumbers filled;
+  ConstantNumbers filled;
   double count = 1;
   for (size_t i = 0; i < Count(sizes); ++i) {
     const bool batch = sizes.of_batch[i];
@@ -226,8 +228,8 @@ double ComputeOne(const std::string& name, double a) {
 }
 
 // Adds or removes the axis named in the call; only the shape changes.
-absl::StatusOr<KnownNumbers> Reaxed(const std::string& name, const json& kwargs,
-                                    KnownNumbers numbers) {
+absl::StatusOr<ConstantNumbers> Reaxed(const std::string& name, const json& kwargs,
+                                       ConstantNumbers numbers) {
   const bool expand = name == "ExpandDims";
   const json given = kwargs.value("axis", json());
   const std::vector<int64_t> axes = given.is_null() ? std::vector<int64_t>{0} : AxesOf(given);
@@ -241,10 +243,10 @@ absl::StatusOr<KnownNumbers> Reaxed(const std::string& name, const json& kwargs,
   return numbers;
 }
 
-absl::StatusOr<KnownNumbers> Joined(const json& list, const KnownInput& input) {
-  KnownNumbers all;
+absl::StatusOr<ConstantNumbers> Joined(const json& list, const KnownInput& input) {
+  ConstantNumbers all;
   for (const json& each : list) {
-    ASSIGN_OR_RETURN(const KnownNumbers part, Read(each, input));
+    ASSIGN_OR_RETURN(const ConstantNumbers part, Read(each, input));
     if (part.shape.size() != 1) return Unusable("concatenates numbers that are no lists");
     Append(part, all);
   }
@@ -254,14 +256,14 @@ absl::StatusOr<KnownNumbers> Joined(const json& list, const KnownInput& input) {
 
 }  // namespace
 
-KnownNumbers KnownArray(const NumberArray& array) {
+ConstantNumbers KnownArray(const NumberArray& array) {
   return {array.shape,
           {array.values.begin(), array.values.end()},
           std::vector<bool>(array.values.size(), false)};
 }
 
-KnownNumbers KnownShape(const Shape& example) {
-  KnownNumbers numbers = {{static_cast<int64_t>(example.size()) + 1}, {1}, {true}};
+ConstantNumbers KnownShape(const Shape& example) {
+  ConstantNumbers numbers = {{static_cast<int64_t>(example.size()) + 1}, {1}, {true}};
   for (const int64_t dim : example) {
     numbers.values.push_back(static_cast<double>(dim));
     numbers.of_batch.push_back(false);
@@ -269,7 +271,7 @@ KnownNumbers KnownShape(const Shape& example) {
   return numbers;
 }
 
-absl::StatusOr<json> KnownLiteral(const KnownNumbers& numbers) {
+absl::StatusOr<json> KnownLiteral(const ConstantNumbers& numbers) {
   if (!numbers.shape.empty()) {
     json list = json::array();
     for (int64_t i = 0; i < numbers.shape[0]; ++i) {
@@ -287,7 +289,7 @@ absl::StatusOr<json> KnownLiteral(const KnownNumbers& numbers) {
   return value;
 }
 
-absl::StatusOr<NumberArray> KnownOperand(const KnownNumbers& numbers) {
+absl::StatusOr<NumberArray> KnownOperand(const ConstantNumbers& numbers) {
   if (std::find(numbers.of_batch.begin(), numbers.of_batch.end(), true) != numbers.of_batch.end()) {
     return Unusable(
         "computes with the size of the batch, which is another for the last batch of an "
@@ -302,17 +304,17 @@ bool FoldsNumbers(const std::string& operation) {
 
 bool MakesNumbers(const std::string& operation) { return In(kMakers, operation); }
 
-absl::StatusOr<KnownNumbers> FoldNumbers(const std::string& operation, const json& args,
-                                         const json& kwargs, const KnownInput& input) {
+absl::StatusOr<ConstantNumbers> FoldNumbers(const std::string& operation, const json& args,
+                                            const json& kwargs, const KnownInput& input) {
   if (operation == "Range") return Range(args, kwargs, input);
   if (MakesNumbers(operation)) return Filled(operation, args, kwargs, input);
   if (args.empty()) return Unusable("is called without numbers");
   if (operation == "Concatenate") return Joined(args[0], input);
-  ASSIGN_OR_RETURN(KnownNumbers first, Read(args[0], input));
+  ASSIGN_OR_RETURN(ConstantNumbers first, Read(args[0], input));
   if (operation == "GetItem") return Slice(first, args.size() > 1 ? args[1] : json(), input);
   if (In(kElementwise, operation)) {
     if (args.size() < 2) return Unusable("is called with one number");
-    ASSIGN_OR_RETURN(const KnownNumbers second, Read(args[1], input));
+    ASSIGN_OR_RETURN(const ConstantNumbers second, Read(args[1], input));
     return Elementwise(operation, first, second);
   }
   const bool whole =
@@ -328,7 +330,7 @@ absl::StatusOr<KnownNumbers> FoldNumbers(const std::string& operation, const jso
     for (double& value : first.values) value = ComputeOne(operation, value);
   }
   if (operation == "Prod") {
-    KnownNumbers product = Scalar(1);
+    ConstantNumbers product = Scalar(1);
     for (size_t i = 0; i < Count(first); ++i) {
       ASSIGN_OR_RETURN(
           product, Elementwise("Multiply", product, Scalar(first.values[i], first.of_batch[i])));

@@ -1,4 +1,4 @@
-#include "coordinator/core/waits.h"
+#include "coordinator/core/stall_report.h"
 
 #include <cctype>
 #include <utility>
@@ -112,10 +112,10 @@ std::string Waiting(const JobView& job, int64_t now_ms) {
   return missing ? MissingTasks(job) : WaitReason(job);
 }
 
-Waits::Waits(int64_t now_ms, Effects& effects)
+StallReport::StallReport(int64_t now_ms, Effects& effects)
     : effects_(effects), say_missing_at_ms_(now_ms + kSayMissingMs) {}
 
-void Waits::Say(const JobView& job, int64_t now_ms) {
+void StallReport::Say(const JobView& job, int64_t now_ms) {
   SayStalls(job, now_ms);
   if (now_ms < say_missing_at_ms_) return;
   if (job.phases.ended() || (job.phases.formed() && job.sessions.AnyCame())) return;
@@ -123,7 +123,7 @@ void Waits::Say(const JobView& job, int64_t now_ms) {
   effects_.Info("waits: " + MissingTasks(job));
 }
 
-void Waits::SayStalls(const JobView& job, int64_t now_ms) {
+void StallReport::SayStalls(const JobView& job, int64_t now_ms) {
   std::string stalls = job.phases.training() ? Stalls(job, now_ms) : "";
   std::string said = stalls;
   std::erase_if(said, [](unsigned char c) { return std::isdigit(c) != 0 || c == '.'; });

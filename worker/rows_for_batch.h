@@ -26,12 +26,12 @@ struct WholeVariables {
   std::vector<size_t> places = {};
 };
 
-class RowsOfWhole {
+class RowsForBatch {
  public:
   // INVALID_ARGUMENT as MakeRowInitializer; or rows are in files of a variable that is no table of
   // the model.
-  static absl::StatusOr<RowsOfWhole> Make(std::span<const VariableSpec> variables,
-                                          const WholeVariables& whole, uint64_t seed);
+  static absl::StatusOr<RowsForBatch> Make(std::span<const VariableSpec> variables,
+                                           const WholeVariables& whole, uint64_t seed);
 
   // Whether a batch has to be given its rows; else `whole` has everything.
   bool any() const { return any_; }

@@ -18,23 +18,23 @@
 namespace paracord {
 
 // The gradients of one ps are worth a call when they have this many bytes.
-inline constexpr uint64_t kEarlyPushBytes = 1 << 20;
+inline constexpr uint64_t kStagedPushBytes = 1 << 20;
 
-struct EarlyPushOptions {
+struct StagedPushOptions {
   std::string task;
   int64_t deadline_ms = 10000;  // of a call
-  uint64_t bytes = kEarlyPushBytes;
+  uint64_t bytes = kStagedPushBytes;
 };
 
 // Until when nothing leaves early for a ps that had no room, by ps, in ms. Of a session.
-using EarlyPushPauses = std::vector<int64_t>;
+using StagedPushPauses = std::vector<int64_t>;
 
-class EarlyPush : public std::enable_shared_from_this<EarlyPush> {
+class StagedPushSender : public std::enable_shared_from_this<StagedPushSender> {
  public:
   // `links`: they are there while the session's gate is open.
-  EarlyPush(EarlyPushOptions options, std::shared_ptr<ParameterCopy> copy, uint32_t buffer,
-            std::vector<Link*> links, Environment environment, Gate::Pass session,
-            std::shared_ptr<EarlyPushPauses> pauses);
+  StagedPushSender(StagedPushOptions options, std::shared_ptr<ParameterCopy> copy, uint32_t buffer,
+                   std::vector<Link*> links, Environment environment, Gate::Pass session,
+                   std::shared_ptr<StagedPushPauses> pauses);
 
   // The variable's gradient is final. False: it is not finite, and nothing more is to be added.
   bool Add(size_t variable);
@@ -52,13 +52,13 @@ class EarlyPush : public std::enable_shared_from_this<EarlyPush> {
  private:
   void Send(const std::vector<size_t>& variables);
 
-  const EarlyPushOptions options_;
+  const StagedPushOptions options_;
   const std::shared_ptr<ParameterCopy> copy_;
   const uint32_t buffer_;
   const std::vector<Link*> links_;
   const Environment environment_;
   const Gate::Pass session_;
-  const std::shared_ptr<EarlyPushPauses> pauses_;
+  const std::shared_ptr<StagedPushPauses> pauses_;
   std::vector<bool> sends_;  // by ps: there is something to be gained
   uint64_t enough_ = 0;      // bytes
 

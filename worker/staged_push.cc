@@ -1,4 +1,4 @@
-#include "worker/early_push.h"
+#include "worker/staged_push.h"
 
 #include <algorithm>
 #include <utility>
@@ -14,9 +14,10 @@ constexpr int64_t kPauseMs = 30000;  // after a refusal: what it sends in vain, 
 
 }  // namespace
 
-EarlyPush::EarlyPush(EarlyPushOptions options, std::shared_ptr<ParameterCopy> copy, uint32_t buffer,
-                     std::vector<Link*> links, Environment environment, Gate::Pass session,
-                     std::shared_ptr<EarlyPushPauses> pauses)
+StagedPushSender::StagedPushSender(StagedPushOptions options, std::shared_ptr<ParameterCopy> copy,
+                                   uint32_t buffer, std::vector<Link*> links,
+                                   Environment environment, Gate::Pass session,
+                                   std::shared_ptr<StagedPushPauses> pauses)
     : options_(std::move(options)),
       copy_(std::move(copy)),
       buffer_(buffer),
@@ -36,7 +37,7 @@ EarlyPush::EarlyPush(EarlyPushOptions options, std::shared_ptr<ParameterCopy> co
   }
 }
 
-bool EarlyPush::Add(size_t variable) {
+bool StagedPushSender::Add(size_t variable) {
   added_[variable] = true;
   if (!copy_->GradientFinite(buffer_, variable) || !copy_->Encode(buffer_, variable)) return false;
   const uint64_t bytes = copy_->gradients(buffer_)[variable].size_bytes();
@@ -52,9 +53,9 @@ bool EarlyPush::Add(size_t variable) {
   return true;
 }
 
-void EarlyPush::Send(const std::vector<size_t>& variables) {
+void StagedPushSender::Send(const std::vector<size_t>& variables) {
   if (!session_.open()) return;
-  PROBE("worker.early_push");
+  PROBE("worker.staged_push");
   const TraceSpan span("early push");
   if (staged_.id.empty()) staged_.id = environment_.random.NextId();
   for (const size_t variable : variables) staged_.variables[variable] = true;
@@ -71,15 +72,17 @@ void EarlyPush::Send(const std::vector<size_t>& variables) {
   }
 }
 
-const StagedGradients* EarlyPush::For(uint32_t ps) const {
+const StagedGradients* StagedPushSender::For(uint32_t ps) const {
   return staged_.calls[ps] > 0 && !refused_[ps] ? &staged_ : nullptr;
 }
 
-void EarlyPush::Refused(uint32_t ps) {
+void StagedPushSender::Refused(uint32_t ps) {
   refused_[ps] = true;
   (*pauses_)[ps] = environment_.loop.NowMs() + kPauseMs;
 }
 
-bool EarlyPush::any_refused() const { return std::ranges::find(refused_, true) != refused_.end(); }
+bool StagedPushSender::any_refused() const {
+  return std::ranges::find(refused_, true) != refused_.end();
+}
 
 }  // namespace paracord
