@@ -11,8 +11,8 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/daemon_process.h"
 #include "measure.h"
-#include "net/grpc/daemon_process.h"
 #include "ps_client.h"
 #include "storage/checkpoint.h"
 #include "temp_dir.h"

@@ -9,9 +9,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "daemon/daemon_process.h"
 #include "forks.h"
 #include "measure.h"
-#include "net/grpc/daemon_process.h"
 #include "ps_client.h"
 
 namespace paracord::bench {

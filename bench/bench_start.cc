@@ -15,8 +15,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/json_text.h"
+#include "daemon/daemon_process.h"
 #include "measure.h"
-#include "net/grpc/daemon_process.h"
 #include "nlohmann/json.hpp"
 #include "proto/protocol.h"
 #include "ps_client.h"

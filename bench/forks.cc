@@ -7,8 +7,8 @@
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/daemon_process.h"
 #include "measure.h"
-#include "net/grpc/daemon_process.h"
 
 namespace paracord::bench {
 

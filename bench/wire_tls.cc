@@ -305,7 +305,7 @@ void MeasureRates(const Ends& ends, const Process& client, const std::vector<uin
 
 void MeasureTls(const std::vector<uint64_t>& sizes, int rounds) {
   signal(SIGPIPE, SIG_IGN);
-  // Configures malloc as the daemons do (net/grpc/daemon_process.cc).
+  // Configures malloc as the daemons do (daemon/daemon_process.cc).
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
   mallopt(M_TOP_PAD, 16 << 20);
   mallopt(M_MMAP_THRESHOLD, 1 << 30);

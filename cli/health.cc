@@ -12,9 +12,9 @@
 #include "common/status_text.h"
 #include "config/cluster.h"
 #include "config/flags.h"
+#include "daemon/security_flags.h"
 #include "monitor/local_health.h"
 #include "net/grpc/network.h"
-#include "net/grpc/security_flags.h"
 #include "net/rpc_proto.h"
 #include "proto/health.pb.h"
 

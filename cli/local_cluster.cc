@@ -21,7 +21,7 @@
 #include "common/kernel_file.h"
 #include "common/spawn.h"
 #include "common/status_macros.h"
-#include "net/grpc/security_flags.h"
+#include "daemon/security_flags.h"
 #include "net/socket_address.h"
 #include "nlohmann/json.hpp"
 

@@ -14,7 +14,7 @@
 #include "common/log.h"
 #include "config/man_page.h"
 #include "config/nearest.h"
-#include "net/grpc/daemon_process.h"
+#include "daemon/daemon_process.h"
 
 namespace paracord {
 namespace {

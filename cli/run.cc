@@ -22,7 +22,7 @@
 #include "config/flags.h"
 #include "config/job_settings.h"
 #include "config/nodes.h"
-#include "net/grpc/security_flags.h"
+#include "daemon/security_flags.h"
 
 namespace paracord {
 namespace {

@@ -14,7 +14,7 @@
 #include "coordinator/coordinator.h"
 #include "coordinator/coordinator_process.h"
 #include "coordinator/status_page.h"
-#include "net/grpc/daemon_process.h"
+#include "daemon/daemon_process.h"
 
 namespace paracord {
 namespace {

@@ -1,5 +1,5 @@
 // How a process proves its identity and whom it trusts: the flags --tls-cert, --tls-key, --tls-ca,
-// --tls-crl, --token-file, --cluster-name and --insecure (net/grpc/security_flags.h). Plain facts.
+// --tls-crl, --token-file, --cluster-name and --insecure (daemon/security_flags.h). Plain facts.
 #pragma once
 
 #include <string>
@@ -18,12 +18,12 @@ struct NodeRights {
 };
 
 struct SecurityOptions {
-  std::string cert;        // path of the own certificate and its chain, PEM
-  std::string key;         // path of the certificate's private key, PEM
-  std::string ca;          // path of the authorities' certificates, PEM
-  std::string token_file;  // path of the secret that replaces a client's certificate
-  std::string cluster;     // cluster of peers; empty: that of the own certificate
-  bool insecure = false;   // plain text is allowed to other machines
+  std::string cert;               // path of the own certificate and its chain, PEM
+  std::string key;                // path of the certificate's private key, PEM
+  std::string ca;                 // path of the authorities' certificates, PEM
+  std::string token_file;         // path of the secret that replaces a client's certificate
+  std::string cluster;            // cluster of peers; empty: that of the own certificate
+  bool insecure = false;          // plain text is allowed to other machines
   std::string http_clients = {};  // roles that may read --http's pages, comma-separated; empty: all
   std::string crl = {};           // path of revocation lists, PEM; empty: none
   NodeRights nodes = {};          // from the process's TF_CONFIG, not a flag

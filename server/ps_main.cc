@@ -13,7 +13,7 @@
 #include "common/parallel.h"
 #include "common/status_macros.h"
 #include "common/thread_loop.h"
-#include "net/grpc/daemon_process.h"
+#include "daemon/daemon_process.h"
 #include "server/parameter_server.h"
 #include "server/ps_process.h"
 

@@ -8,8 +8,8 @@
 #include "absl/status/status.h"
 #include "common/memory_budget.h"
 #include "config/flags.h"
+#include "daemon/daemon_process.h"
 #include "keras/job_program.h"
-#include "net/grpc/daemon_process.h"
 #include "program/workload.h"
 
 namespace paracord {

@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "config/cluster.h"
 #include "coordinator/coordinator_process.h"
-#include "net/grpc/daemon_process.h"
+#include "daemon/daemon_process.h"
 #include "server/ps_process.h"
 #include "worker/compute_main.h"
 #include "worker/worker.h"

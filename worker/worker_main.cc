@@ -15,7 +15,7 @@
 #include "common/random.h"
 #include "common/status_macros.h"
 #include "config/nodes.h"
-#include "net/grpc/daemon_process.h"
+#include "daemon/daemon_process.h"
 #include "worker/compute_main.h"
 #include "worker/evaluator.h"
 #include "worker/node_main.h"

@@ -1,4 +1,4 @@
-#include "net/grpc/security_flags.h"
+#include "daemon/security_flags.h"
 
 #include <sys/stat.h>
 

@@ -1,4 +1,4 @@
-#include "net/grpc/restarts.h"
+#include "daemon/restarts.h"
 
 #include <signal.h>
 #include <sys/prctl.h>
@@ -11,7 +11,7 @@
 #include "common/exit_code.h"
 #include "common/log.h"
 #include "common/steady_ms.h"
-#include "net/grpc/daemon_process.h"
+#include "daemon/daemon_process.h"
 
 namespace paracord {
 namespace {

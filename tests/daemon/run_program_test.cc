@@ -10,7 +10,7 @@
 #include <string>
 
 #include "common/log_format.h"
-#include "net/grpc/daemon_process.h"
+#include "daemon/daemon_process.h"
 #include "proto/protocol.h"
 
 namespace paracord {

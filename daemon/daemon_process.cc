@@ -1,4 +1,4 @@
-#include "net/grpc/daemon_process.h"
+#include "daemon/daemon_process.h"
 
 #include <fcntl.h>
 #include <malloc.h>
@@ -36,8 +36,8 @@
 #include "common/status_macros.h"
 #include "common/steady_ms.h"
 #include "common/trace.h"
+#include "daemon/restarts.h"
 #include "net/grpc/grpc_log.h"
-#include "net/grpc/restarts.h"
 #include "net/name_lookup.h"
 #include "net/receive_buffers.h"
 #include "proto/protocol.h"

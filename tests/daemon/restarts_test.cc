@@ -1,5 +1,5 @@
 // Tests the first process, which restarts its daemon. Each case runs in a separate process.
-#include "net/grpc/restarts.h"
+#include "daemon/restarts.h"
 
 #include <signal.h>
 #include <sys/wait.h>

@@ -12,7 +12,7 @@
 #include "common/log_format.h"
 #include "common/steady_ms.h"
 #include "common/thread_loop.h"
-#include "net/grpc/daemon_process.h"
+#include "daemon/daemon_process.h"
 
 namespace paracord {
 namespace {
