@@ -14,6 +14,7 @@
 #include "storage/safetensors.h"
 #include "store/dense_partition.h"
 #include "tests/fakes.h"
+#include "tests/floats.h"
 #include "tests/watched_files.h"
 
 namespace paracord {
@@ -174,6 +175,75 @@ TEST_CASE("what is void waits no more, and leaves a newer cut alone") {
   test.voided = true;
   CHECK(absl::IsAborted(test.Task(4)->TakeAt(3, test.Counts())));
   CHECK_FALSE(test.partitions[0]->waits());
+}
+
+// Files that call `interrupt` when a file is created.
+class InterruptedFiles : public PosixFiles {
+ public:
+  explicit InterruptedFiles(std::function<void()> interrupt) : interrupt_(std::move(interrupt)) {}
+  absl::StatusOr<std::unique_ptr<WriteFile>> Create(const std::string& path) override {
+    interrupt_();
+    return PosixFiles::Create(path);
+  }
+
+ private:
+  const std::function<void()> interrupt_;
+};
+
+TEST_CASE("a push while a snapshot is written changes values where they are") {
+  constexpr uint64_t kElements = kChunkElements + 1000;
+  PartitionSet content;
+  content.optimizer = ParseOptimizer({"sgd", {{"momentum", 0.9}}}).value();
+  PartitionContents contents{.value = Block(kElements), .slots = {}, .ledger = {}};
+  contents.value.Fill(1.0f);
+  FillSlots(content.optimizer, contents);
+  content.partitions.push_back(std::make_unique<DensePartition>(
+      Partition::Facts{0, "v", {kElements}, true, kElements * sizeof(float)}, content.optimizer,
+      std::move(contents)));
+  content.trained = 1;
+  auto& partition = dynamic_cast<DensePartition&>(*content.partitions[0]);
+  const auto places = [&] {
+    ChunkRefs chunks;
+    partition.Pull(chunks);
+    return std::pair(chunks.at(0).values().data(), chunks.at(1).values().data());
+  };
+  const auto before = places();
+  InterruptedFiles files([&] {
+    DataPlan plan;
+    plan.set_records(10);
+    plan.set_batch(1);
+    plan.set_split_batches(10);
+    const Floats gradient(kElements, 1.0f);
+    const Gradient read = *Gradient::Read(ENCODING_FLOAT32, kElements, CordOf(gradient));
+    REQUIRE(partition.Push(*FindBatch(plan, BatchId()), false, read).outcome == PUSH_APPLIED);
+  });
+  const TestDirectory directory;
+  MemoryShare copies;
+  const std::atomic<bool> voided = false;
+  const auto write = [&](Files& where) {
+    SnapshotTask task(where, content, {{"run", 1, 1, 0, 1, "boot"}, directory / ""}, copies,
+                      voided);
+    REQUIRE(task.TakeNow().ok());
+    return task.Write();
+  };
+  const auto written = write(files);
+  REQUIRE(written.ok());
+  CHECK(places() == before);
+  ChunkRefs chunks;
+  CHECK(partition.Pull(chunks) == 1);
+  CHECK(chunks.at(1).values().back() != 1.0f);
+  const auto file = SafetensorsFile::Open(files, directory / written->file());
+  REQUIRE(file.ok());
+  Floats values(kElements);
+  const auto tensor = [&](std::string_view name) { return *(*file)->header().Find(name); };
+  REQUIRE((*file)->ReadElements(tensor("v"), 0, values).ok());
+  CHECK(values == Floats(kElements, 1.0f));
+  const std::string slot = SlotTensorName("v", content.optimizer.slots[0].name);
+  REQUIRE((*file)->ReadElements(tensor(slot), 0, values).ok());
+  CHECK(values == Floats(kElements, 0.0f));
+  content.pushes = 1;  // held for ever, so the snapshot stops giving way
+  PosixFiles undisturbed;
+  CHECK(write(undisturbed).ok());
 }
 
 }  // namespace

@@ -1,12 +1,17 @@
 #include "store/pinned_bytes.h"
 
 #include <atomic>
+#include <catch2/catch.hpp>
 #include <cstring>
+#include <memory>
 #include <thread>
+#include <utility>
+#include <vector>
 
+#include "config/data_plan.h"
 #include "store/dense_partition.h"
 #include "store/partition_set.h"
-#include "tests/server/ps_fixture.h"
+#include "tests/floats.h"
 
 namespace paracord {
 namespace {
@@ -16,8 +21,8 @@ constexpr uint64_t kSecond = 40000;                          // size of the seco
 constexpr uint64_t kPinnedElements = kChunkElements + kSecond / sizeof(float);
 
 // A partition with two chunks.
-struct Store {
-  Store() {
+struct PinningPartition {
+  PinningPartition() {
     const Optimizer optimizer = ParseOptimizer({"sgd", {{"learning_rate", 1.0}}}).value();
     PartitionContents contents{.value = Block(kPinnedElements), .slots = {}, .ledger = {}};
     contents.value.Fill(0.0f);
@@ -56,7 +61,7 @@ struct Store {
 };
 
 TEST_CASE("a chunk counts from its replacement to the end of its last pull") {
-  Store store;
+  PinningPartition store;
   const uint64_t all = kFirst + kSecond;
   store.Push();
   CHECK(store.pinned->bytes() == 0);  // the update was in place
@@ -84,7 +89,7 @@ TEST_CASE("a chunk counts from its replacement to the end of its last pull") {
 }
 
 TEST_CASE("a snapshot does not count, nor does it hide a pull of the same chunk") {
-  Store store;
+  PinningPartition store;
   auto image = std::make_unique<DensePartition::Image>(store.partition->TakeImage());
   store.Push();
   CHECK(store.pinned->bytes() == 0);
@@ -102,7 +107,7 @@ TEST_CASE("a snapshot does not count, nor does it hide a pull of the same chunk"
 }
 
 TEST_CASE("only chunks that changed count, also if the pull begins when they have") {
-  Store store;
+  PinningPartition store;
   const ChunkRefs chunks = store.Chunks();
   std::string entry(8, '\0');  // a top-k entry: index 0, then a value
   const float value = 1.0f;
@@ -123,7 +128,7 @@ TEST_CASE("only chunks that changed count, also if the pull begins when they hav
 }
 
 TEST_CASE("pulls that begin and end on many threads while chunks are replaced add up to nothing") {
-  Store store;
+  PinningPartition store;
   std::atomic<int> fell{0};
   store.pinned->Watch([&] { ++fell; });
   std::atomic<bool> stop{false};
@@ -156,7 +161,7 @@ TEST_CASE("pulls that begin and end on many threads while chunks are replaced ad
 }
 
 TEST_CASE("what is forgiven is forgiven only for as long as it is held") {
-  Store store;
+  PinningPartition store;
   const auto version = [&] {
     auto pulled = store.Pull();
     store.Push();
