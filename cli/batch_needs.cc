@@ -49,7 +49,8 @@ std::span<const uint64_t> IdsOf(const PartitionSpec& partition, const TableRows&
   return {begin, std::lower_bound(begin, ids.end(), partition.row_end())};
 }
 
-// How values of a variable travel, and its gradients, as in the worker's ParameterCopy.
+// How values and gradients of a variable travel, as in the worker's ParameterCopy and
+// GradientBuffers.
 Encoding PulledAs(const Job& job, const VariableSpec& variable) {
   return variable.moving_average() > 0 ? ENCODING_FLOAT32 : EncodingOfWire(job.wire);
 }

@@ -62,6 +62,12 @@ struct ExchangeOrder {
   std::shared_ptr<PulledRows> incoming = {};
 };
 
+// What a ps tells of a partition of a variable in a round whose norms are wanted.
+struct ToldSquares {
+  uint32_t variable = 0;
+  PartitionState state;
+};
+
 struct ExchangeOutcome {
   uint32_t next = 0;  // least over the partitions; UINT32_MAX where there are none
   // By at least one partition, or taken into the sum of a round.
@@ -76,8 +82,8 @@ struct ExchangeOutcome {
   // Then: a round waits for norms, which this worker knows now and has not carried to ps yet. The
   // next exchange does.
   bool carries_norms = false;
-  bool norms_wanted = false;              // by a ps
-  std::vector<PartitionState> told = {};  // by ps, of partitions whose squares they tell
+  bool norms_wanted = false;  // by a ps
+  std::vector<ToldSquares> told = {};
 };
 
 // Values, and what keeps them in memory though the session may end.

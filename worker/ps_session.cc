@@ -47,7 +47,7 @@ class PsSession::Step : public StepArrays {
         early_(std::move(early)) {}
 
   void Prepare() override {
-    copy_->PrepareGradients(buffer_, rows_);
+    copy_->gradients().Prepare(buffer_, rows_);
     if (rows_ == nullptr || rows_ == pulled_->rows) return;
     gathered_.resize(values_.size());
     for (size_t v = 0; v < values_.size(); ++v) {
@@ -57,12 +57,12 @@ class PsSession::Step : public StepArrays {
     }
   }
   ConstTensors values() const override { return values_; }
-  MutableTensors gradients() const override { return copy_->gradients(buffer_); }
+  MutableTensors gradients() const override { return copy_->gradients().arrays(buffer_); }
   bool GradientFinite(size_t variable) const override {
-    return copy_->GradientFinite(buffer_, variable);
+    return copy_->gradients().Finite(buffer_, variable);
   }
-  bool Encode(size_t variable) override { return copy_->Encode(buffer_, variable); }
-  void UseRows(SharedRows rows) override { copy_->PrepareGradients(buffer_, std::move(rows)); }
+  bool Encode(size_t variable) override { return copy_->gradients().Encode(buffer_, variable); }
+  void UseRows(SharedRows rows) override { copy_->gradients().Prepare(buffer_, std::move(rows)); }
   bool wants_early() const override { return early_ != nullptr; }
   bool Add(size_t variable) override { return early_->Add(variable); }
   bool added(size_t variable) const override {
@@ -109,7 +109,7 @@ void PsSession::Open(std::function<void()> done) {
         const size_t devices = workload->devices == nullptr ? 1 : workload->devices->size();
         *made = std::make_shared<ParameterCopy>(session, program.variables(), transfer, memory,
                                                 devices);
-        (*made)->PrepareGradients(0);  // the other one's come with the first batch
+        (*made)->gradients().Prepare(0);  // the other one's come with the first batch
       },
       gate_.Enter([this, made, done = std::move(done)] {
         copy_ = std::move(*made);
@@ -157,7 +157,7 @@ void PsSession::GiveUp(const StepArrays& step) {
   // Some of the calls that were sent early may be under way.
   if (own.early() == nullptr || !own.early()->any_sent()) return;
   PROBE("worker.staged_push.given_up");
-  copy_->GiveUpGradients(own.buffer());
+  copy_->gradients().GiveUp(own.buffer());
 }
 
 void PsSession::Exchange(ExchangeOrder order, const std::shared_ptr<StepArrays>& step,
@@ -182,12 +182,12 @@ void PsSession::Exchange(ExchangeOrder order, const std::shared_ptr<StepArrays>&
   calls_.result.outcome.next = std::numeric_limits<uint32_t>::max();
   calls_.tries.resize(links_.size());
   for (uint32_t ps = 0; ps < links_.size(); ++ps) {
-    calls_.tries[ps].answered = !copy_->TakesPart(ps);
-    if (copy_->TakesPart(ps)) ++calls_.open;
+    calls_.tries[ps].answered = !copy_->layout().TakesPart(ps);
+    if (copy_->layout().TakesPart(ps)) ++calls_.open;
   }
   calls_.done = std::move(done);
   for (uint32_t ps = 0; ps < links_.size(); ++ps) {
-    if (!copy_->TakesPart(ps)) continue;
+    if (!copy_->layout().TakesPart(ps)) continue;
     calls_.tries[ps].first_sent_ms = environment_.loop.NowMs();
     Send(ps);
   }
@@ -220,20 +220,21 @@ void PsSession::Send(uint32_t ps) {
     int64_t never = kTraceOff;
     answering->compare_exchange_strong(never, TraceBegin());
   };
+  OutgoingExchange request = copy_->Request(ps, options_.task, calls_.order, staged);
   // With overlap the values may be read while they come.
-  std::shared_ptr<ReplySink> sink = MakeExchangeSink(
-      copy_->ReplyBytesMax(ps, calls_.order),
-      [copy = copy_, ps, order = calls_.order, overlap = options_.overlap, answers](
-          uint32_t partition, uint64_t offset, uint64_t bytes) {
-        answers();
-        return overlap ? nullptr : copy->PlaceOf(ps, order, partition, offset, bytes);
-      });
+  std::shared_ptr<ReplySink> sink =
+      MakeExchangeSink(request.reply_bytes_max,
+                       [copy = copy_, place = std::move(request.place), overlap = options_.overlap,
+                        answers](uint32_t partition, uint64_t offset, uint64_t bytes) {
+                         answers();
+                         return overlap ? nullptr : place(partition, offset, bytes);
+                       });
   auto answered = gate_.EnterOn(environment_.loop,
                                 [this, ps, id = exchange_id_](absl::StatusOr<absl::Cord> reply) {
                                   if (id == exchange_id_) Answered(ps, std::move(reply));
                                 });
-  links_[ps]->CallInto(method::kExchange, copy_->Request(ps, options_.task, calls_.order, staged),
-                       options_.exchange_ms, std::move(sink),
+  links_[ps]->CallInto(method::kExchange, std::move(request.parts), options_.exchange_ms,
+                       std::move(sink),
                        [answers, answered = std::move(answered)](absl::StatusOr<absl::Cord> reply) {
                          answers();
                          answered(std::move(reply));
@@ -257,7 +258,7 @@ absl::Status PsSession::Take(uint32_t ps, const absl::Cord& reply) {
   all.staleness = std::max(all.staleness, outcome->staleness);
   all.waits |= outcome->waits;
   all.norms_wanted |= outcome->norms_wanted;
-  for (const PartitionState& told : outcome->told) norms_.Told(copy_->VariableOf(ps, told), told);
+  for (const ToldSquares& told : outcome->told) norms_.Told(told.variable, told.state);
   std::vector<uint32_t> missing;
   std::ranges::set_union(all.missing, outcome->missing, std::back_inserter(missing));
   all.missing = std::move(missing);
@@ -337,7 +338,7 @@ void PsSession::Finish() {
   const DoneFn done = std::exchange(calls_.done, nullptr);
   const bool refused_early = calls_.early != nullptr && calls_.early->any_refused();
   if (calls_.order.batch.has_value() && (calls_.repeated || refused_early)) {
-    copy_->GiveUpGradients(calls_.order.buffer);
+    copy_->gradients().GiveUp(calls_.order.buffer);
   }
   ExchangeOutcome& outcome = calls_.result.outcome;
   outcome.carries_norms = norms_.End(outcome.norms_wanted) && calls_.result.error.ok();

@@ -26,7 +26,7 @@ StagedPushSender::StagedPushSender(StagedPushOptions options, std::shared_ptr<Pa
       session_(std::move(session)),
       pauses_(std::move(pauses)),
       refused_(links_.size()) {
-  const auto gradients = copy_->gradients(buffer_);
+  const auto gradients = copy_->gradients().arrays(buffer_);
   for (const std::span<float> gradient : gradients) left_bytes_ += gradient.size_bytes();
   added_.resize(gradients.size());
   staged_.variables.resize(gradients.size());
@@ -39,8 +39,9 @@ StagedPushSender::StagedPushSender(StagedPushOptions options, std::shared_ptr<Pa
 
 bool StagedPushSender::Add(size_t variable) {
   added_[variable] = true;
-  if (!copy_->GradientFinite(buffer_, variable) || !copy_->Encode(buffer_, variable)) return false;
-  const uint64_t bytes = copy_->gradients(buffer_)[variable].size_bytes();
+  GradientBuffers& gradients = copy_->gradients();
+  if (!gradients.Finite(buffer_, variable) || !gradients.Encode(buffer_, variable)) return false;
+  const uint64_t bytes = gradients.arrays(buffer_)[variable].size_bytes();
   waiting_.push_back(variable);
   waiting_bytes_ += bytes;
   left_bytes_ -= std::min(left_bytes_, bytes);  // a table's was that of the batch before

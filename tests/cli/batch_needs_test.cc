@@ -48,15 +48,15 @@ uint64_t SentBytes(const Job& job, uint32_t ps, const std::shared_ptr<const Tabl
   for (int i = 0; i < 2; ++i) session.add_ps()->set_boot_id(std::string(16, 'b'));
   for (const PartitionSpec& partition : partitions) *session.add_partitions() = partition;
   ParameterCopy copy(session, variables, {EncodingOfWire(job.wire), job.compression});
-  copy.PrepareGradients(0, rows);
-  for (size_t v = 0; v < variables.size(); ++v) REQUIRE(copy.Encode(0, v));
+  copy.gradients().Prepare(0, rows);
+  for (size_t v = 0; v < variables.size(); ++v) REQUIRE(copy.gradients().Encode(0, v));
   ExchangeOrder order;
   order.batch.emplace().set_batch(1);
   order.proof = std::string(32, 'p');
   order.rows = {rows};
   order.incoming = copy.Expect(order.rows);
   uint64_t bytes = 0;
-  for (const absl::Cord& part : copy.Request(ps, "worker:0", order)) bytes += part.size();
+  for (const absl::Cord& part : copy.Request(ps, "worker:0", order).parts) bytes += part.size();
   return bytes;
 }
 

@@ -56,8 +56,8 @@ struct SentRequest {
   }
 };
 
-inline SentRequest Sent(const ParameterCopy& copy, uint32_t ps, const ExchangeOrder& order) {
-  const absl::Cord whole = Joined(copy.Request(ps, "worker:0", order));
+inline SentRequest Sent(ParameterCopy& copy, uint32_t ps, const ExchangeOrder& order) {
+  const absl::Cord whole = Joined(copy.Request(ps, "worker:0", order).parts);
   const DecodedRequest decoded = DecodeExchangeRequest(whole).value();
   SentRequest sent;
   sent.header = decoded.header;
@@ -70,6 +70,12 @@ inline SentRequest Sent(const ParameterCopy& copy, uint32_t ps, const ExchangeOr
     }
   }
   return sent;
+}
+
+// Returns where the bytes of a reply to such a request are received.
+inline char* PlaceOf(ParameterCopy& copy, uint32_t ps, const ExchangeOrder& order,
+                     uint32_t partition, uint64_t offset, uint64_t bytes) {
+  return copy.Request(ps, "worker:0", order).place(partition, offset, bytes);
 }
 
 }  // namespace paracord

@@ -35,11 +35,11 @@ struct HeldTwice : CopiedSession {
     const auto rows = std::make_shared<TableRows>();
     rows->ids = {{1, 7}, {}, {}};
     copy->BeginBatch(0);
-    copy->PrepareGradients(0, rows);
-    for (const std::span<float> gradient : copy->gradients(0)) {
+    copy->gradients().Prepare(0, rows);
+    for (const std::span<float> gradient : copy->gradients().arrays(0)) {
       for (size_t i = 0; i < gradient.size(); ++i) gradient[i] = static_cast<float>(i) + 0.5f;
     }
-    for (size_t v = 0; v < variables.size(); ++v) REQUIRE(copy->Encode(0, v));
+    for (size_t v = 0; v < variables.size(); ++v) REQUIRE(copy->gradients().Encode(0, v));
     order.batch = BatchId();
     order.state = 7;
     order.rows = {rows};
@@ -96,8 +96,8 @@ TEST_CASE("values come from the first holder, and one that sends others is refus
   REQUIRE(taken.ok());
   CHECK(taken->applied);
   CHECK(taken->next == 1);
-  CHECK(test.copy->PlaceOf(1, test.order, 1, 0, 12) == nullptr);
-  CHECK(test.copy->PlaceOf(0, test.order, 1, 0, 12) != nullptr);
+  CHECK(PlaceOf(*test.copy, 1, test.order, 1, 0, 12) == nullptr);
+  CHECK(PlaceOf(*test.copy, 0, test.order, 1, 0, 12) != nullptr);
   // The copy has no version of the first holder's values yet.
   CHECK_FALSE(Sent(*test.copy, 0, test.order).header.pull(1).has_known_version());
   CHECK(absl::IsInternal(test.Take(/*bytes=*/12).status()));
@@ -112,7 +112,7 @@ TEST_CASE("holders that no session can name are left out") {
   bias.set_trainable(true);
   odd.Add(0, 0, 3, 0);
   for (const uint32_t ps : {0u, 7u, 1u, 1u}) odd.session.mutable_partitions(0)->add_copies(ps);
-  const ParameterCopy copy(odd.session, odd.variables);
+  ParameterCopy copy(odd.session, odd.variables);
   CHECK(Sent(copy, 0, {}).header.pull_size() == 1);
   CHECK_FALSE(Sent(copy, 0, {}).header.pull(0).state_only());
   CHECK(Sent(copy, 1, {}).header.pull_size() == 1);

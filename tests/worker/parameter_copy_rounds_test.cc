@@ -43,7 +43,7 @@ struct VectorCopy : CopiedSession {
     return copy->TakeReply(1, order, false, Joined(EncodeExchange(reply, std::move(pieces)))).ok();
   }
   // Returns the update count in the next pull.
-  uint64_t Has() const { return Sent(*copy, 1, {}).header.pull(0).known_version(); }
+  uint64_t Has() { return Sent(*copy, 1, {}).header.pull(0).known_version(); }
 
   std::optional<ParameterCopy> copy;
 };
@@ -66,7 +66,7 @@ TEST_CASE("a push that is taken into the sum of its round was pushed, and has no
   VectorCopy test;
   REQUIRE(test.Take(6, 60.f));
   test.copy->BeginBatch(0);
-  test.copy->PrepareGradients(0);
+  test.copy->gradients().Prepare(0);
   for (const bool waits : {true, false}) {
     ExchangeReply reply;
     reply.set_waits(waits);

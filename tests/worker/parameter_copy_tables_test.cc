@@ -57,10 +57,10 @@ TEST_CASE(
   TableCopy fixture;
   ParameterCopy copy(fixture.session, fixture.variables);
   CHECK(copy.values()[0].empty());  // a table has no row before a request
-  copy.PrepareGradients(0, Rows({1, 7, 9}));
-  REQUIRE(copy.gradients(0)[0].size() == 6);
-  for (size_t i = 0; i < 6; ++i) copy.gradients(0)[0][i] = static_cast<float>(i);
-  copy.gradients(0)[1][0] = 8;
+  copy.gradients().Prepare(0, Rows({1, 7, 9}));
+  REQUIRE(copy.gradients().arrays(0)[0].size() == 6);
+  for (size_t i = 0; i < 6; ++i) copy.gradients().arrays(0)[0][i] = static_cast<float>(i);
+  copy.gradients().arrays(0)[1][0] = 8;
   ExchangeOrder order{.batch = BatchId()};
   order.rows = {Rows({0, 5, 6})};
   order.incoming = copy.Expect(order.rows);
@@ -78,9 +78,9 @@ TEST_CASE(
   CHECK(second.bytes.at(1) == BytesOf({2, 3, 4, 5}));
   CHECK(second.Rows(second.header.pull(0)) == RowIds{6});
 
-  float* const place = reinterpret_cast<float*>(copy.PlaceOf(1, order, 1, 4, 4));
+  float* const place = reinterpret_cast<float*>(PlaceOf(copy, 1, order, 1, 4, 4));
   REQUIRE(place != nullptr);
-  CHECK(copy.PlaceOf(1, order, 1, 4, 8) == nullptr);  // beyond the rows
+  CHECK(PlaceOf(copy, 1, order, 1, 4, 8) == nullptr);  // beyond the rows
   REQUIRE(copy.TakeReply(0, order, false, Reply({{0, {10, 11, 50, 51}}, {2, {9}}})).ok());
   REQUIRE(copy.TakeReply(1, order, false, Reply({{1, {60, 61}}})).ok());
   CHECK(*place == 61);
@@ -95,9 +95,9 @@ TEST_CASE("partitions without a row of the batch are pushed all the same") {
   TableCopy fixture;
   ParameterCopy copy(fixture.session, fixture.variables,
                      {.wire = ENCODING_BF16, .compression = {}});
-  copy.PrepareGradients(0, Rows({2}));
-  std::ranges::fill(copy.gradients(0)[0], 1.f);
-  REQUIRE((copy.Encode(0, 0) && copy.Encode(0, 1)));
+  copy.gradients().Prepare(0, Rows({2}));
+  std::ranges::fill(copy.gradients().arrays(0)[0], 1.f);
+  REQUIRE((copy.gradients().Encode(0, 0) && copy.gradients().Encode(0, 1)));
   ExchangeOrder order{.batch = BatchId()};
   order.incoming = copy.Expect({});
   const SentRequest first = Sent(copy, 0, order);
@@ -161,9 +161,9 @@ TEST_CASE("the rows of a growing table are pushed and pulled shard by shard") {
     return SharedRows(some);
   };
   ParameterCopy copy(fixture.session, fixture.variables);
-  copy.PrepareGradients(0, rows({ids[0][1]}, {ids[1][0], ids[1][2]}));
-  REQUIRE(copy.gradients(0)[0].size() == 6);
-  for (size_t i = 0; i < 6; ++i) copy.gradients(0)[0][i] = static_cast<float>(i);
+  copy.gradients().Prepare(0, rows({ids[0][1]}, {ids[1][0], ids[1][2]}));
+  REQUIRE(copy.gradients().arrays(0)[0].size() == 6);
+  for (size_t i = 0; i < 6; ++i) copy.gradients().arrays(0)[0][i] = static_cast<float>(i);
   ExchangeOrder order{.batch = BatchId()};
   // The rows of two batches are pulled together.
   order.rows = {rows({ids[0][2]}, {ids[1][1]}), rows({ids[0][0], ids[0][2]}, {ids[1][0]})};

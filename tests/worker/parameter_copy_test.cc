@@ -70,8 +70,8 @@ absl::Cord Answer(std::initializer_list<uint32_t> partitions, PushOutcome outcom
 
 void Fill(ParameterCopy& copy, uint32_t buffer, float value) {
   copy.BeginBatch(buffer);
-  copy.PrepareGradients(buffer);
-  for (const std::span<float> gradient : copy.gradients(buffer)) {
+  copy.gradients().Prepare(buffer);
+  for (const std::span<float> gradient : copy.gradients().arrays(buffer)) {
     for (size_t i = 0; i < gradient.size(); ++i) {
       gradient[i] = value * (1.0f + static_cast<float>(i % 100) / 128.0f);
     }
@@ -80,7 +80,9 @@ void Fill(ParameterCopy& copy, uint32_t buffer, float value) {
 
 bool EncodeAll(ParameterCopy& copy, uint32_t buffer) {
   bool finite = true;
-  for (size_t v = 0; v < copy.values().size(); ++v) finite = copy.Encode(buffer, v) && finite;
+  for (size_t v = 0; v < copy.values().size(); ++v) {
+    finite = copy.gradients().Encode(buffer, v) && finite;
+  }
   return finite;
 }
 
@@ -104,14 +106,6 @@ TEST_CASE("parameters and gradients travel in the wire's type, moving averages i
   order = {};
   order.exact = true;
   CHECK(Sent(copy, 0, order).header.pull(0).encoding() == ENCODING_FLOAT32);
-}
-
-TEST_CASE("an f16 gradient that overflows is found before anything is sent") {
-  DenseCopy fixture;
-  ParameterCopy copy(fixture.session, fixture.variables, {.wire = ENCODING_F16, .compression = {}});
-  Fill(copy, 0, 60000.0f);
-  CHECK(copy.GradientFinite(0, 0));
-  CHECK_FALSE(copy.Encode(0, 0));
 }
 
 TEST_CASE("values of another encoding are not the copy that a pull speaks of") {
@@ -147,21 +141,21 @@ TEST_CASE("only float32 values of partitions of that ps have a place to be recei
   DenseCopy fixture;
   ParameterCopy copy(fixture.session, fixture.variables, {});
   const auto* const matrix = reinterpret_cast<const char*>(copy.values()[0].data());
-  CHECK(copy.PlaceOf(0, {}, 0, 0, 1200) == matrix);
-  CHECK(copy.PlaceOf(0, {}, 0, 400, 800) == matrix + 400);
-  CHECK(copy.PlaceOf(1, {}, 1, 0, 400) == matrix + 1200);
-  CHECK(copy.PlaceOf(0, {}, 0, 0, 1201) == nullptr);
-  CHECK(copy.PlaceOf(0, {}, 0, 1201, 0) == nullptr);
-  CHECK(copy.PlaceOf(0, {}, 0, 4, UINT64_MAX) == nullptr);
-  CHECK(copy.PlaceOf(0, {}, 1, 0, 4) == nullptr);  // a partition of the other ps
-  CHECK(copy.PlaceOf(0, {}, 9, 0, 4) == nullptr);
+  CHECK(PlaceOf(copy, 0, {}, 0, 0, 1200) == matrix);
+  CHECK(PlaceOf(copy, 0, {}, 0, 400, 800) == matrix + 400);
+  CHECK(PlaceOf(copy, 1, {}, 1, 0, 400) == matrix + 1200);
+  CHECK(PlaceOf(copy, 0, {}, 0, 0, 1201) == nullptr);
+  CHECK(PlaceOf(copy, 0, {}, 0, 1201, 0) == nullptr);
+  CHECK(PlaceOf(copy, 0, {}, 0, 4, UINT64_MAX) == nullptr);
+  CHECK(PlaceOf(copy, 0, {}, 1, 0, 4) == nullptr);  // a partition of the other ps
+  CHECK(PlaceOf(copy, 0, {}, 9, 0, 4) == nullptr);
   ParameterCopy half(fixture.session, fixture.variables,
                      {.wire = ENCODING_BF16, .compression = {}});
-  CHECK(half.PlaceOf(0, {}, 0, 0, 4) == nullptr);
+  CHECK(PlaceOf(half, 0, {}, 0, 0, 4) == nullptr);
   ExchangeOrder exact;
   exact.exact = true;
-  CHECK(half.PlaceOf(0, exact, 0, 0, 4) != nullptr);
-  CHECK(half.PlaceOf(0, {}, 2, 0, 12) != nullptr);  // moving averages are float32
+  CHECK(PlaceOf(half, 0, exact, 0, 0, 4) != nullptr);
+  CHECK(PlaceOf(half, 0, {}, 2, 0, 12) != nullptr);  // moving averages are float32
 }
 
 TEST_CASE("what the copy does not have is not taken for current") {
@@ -191,10 +185,10 @@ TEST_CASE("a partition beyond its variable is none, and a reply is as large as i
   fixture.Add(0, 3, 5, 1);  // the variable has four rows
   fixture.Add(0, 3, 2, 1);
   ParameterCopy copy(fixture.session, fixture.variables, {});
-  CHECK(copy.PlaceOf(1, {}, 3, 0, 4) == nullptr);
-  CHECK(copy.PlaceOf(1, {}, 4, 0, 4) == nullptr);
-  CHECK(copy.ReplyBytesMax(0, {}) > 1212);
-  CHECK(copy.ReplyBytesMax(0, {}) < 1212 + 100000);
+  CHECK(PlaceOf(copy, 1, {}, 3, 0, 4) == nullptr);
+  CHECK(PlaceOf(copy, 1, {}, 4, 0, 4) == nullptr);
+  CHECK(copy.Request(0, "worker:0", {}).reply_bytes_max > 1212);
+  CHECK(copy.Request(0, "worker:0", {}).reply_bytes_max < 1212 + 100000);
 }
 
 TEST_CASE("nothing of a reply counts that is not valid after it was read") {
@@ -220,7 +214,7 @@ TEST_CASE("a push is entered whose values wait for a round, and the values stay 
   Give(copy);
   const ExchangeOrder order{.batch = BatchNumber(0), .state = 5, .wait_ms = 250};
   copy.BeginBatch(0);
-  copy.PrepareGradients(0);
+  copy.gradients().Prepare(0);
   const SentRequest sent = Sent(copy, 1, order);
   CHECK(sent.header.state() == 5);
   CHECK(sent.header.wait_ms() == 250);
@@ -431,33 +425,12 @@ TEST_CASE("values and gradients begin where a plug-in for the processor reads th
   for (int i = 0; i < 8; ++i) {
     copies.push_back(std::make_unique<ParameterCopy>(fixture.session, fixture.variables,
                                                      TransferOptions{}, memory));
-    copies.back()->PrepareGradients(0);
+    copies.back()->gradients().Prepare(0);
     for (const auto& values : copies.back()->values()) CHECK(IsArrayAligned(values.data()));
-    for (const auto& gradient : copies.back()->gradients(0)) CHECK(IsArrayAligned(gradient.data()));
+    for (const auto& gradient : copies.back()->gradients().arrays(0)) {
+      CHECK(IsArrayAligned(gradient.data()));
+    }
   }
-}
-
-TEST_CASE("gradients that were given up stay what they are until new ones are to be computed") {
-  const DenseCopy fixture;
-  ParameterCopy copy(fixture.session, fixture.variables);
-  copy.BeginBatch(0);
-  CHECK(copy.gradients(0).empty());  // the loop must not allocate
-  copy.PrepareGradients(0);
-  const float* const first = copy.gradients(0)[0].data();
-  copy.PrepareGradients(0);
-  CHECK(copy.gradients(0)[0].data() == first);
-  copy.gradients(0)[0][0] = 5;
-  const Parts sends = copy.Request(0, "worker:0", {.batch = BatchNumber(0)});
-  copy.GiveUpGradients(0);
-  copy.BeginBatch(0);
-  CHECK(copy.gradients(0)[0].data() == first);
-  copy.PrepareGradients(0);
-  CHECK(copy.gradients(0)[0].data() != first);
-  CHECK(copy.gradients(0)[0][0] == 0);
-  CHECK(*first == 5);  // the request still holds it
-  const float* const second = copy.gradients(0)[0].data();
-  copy.PrepareGradients(0);
-  CHECK(copy.gradients(0)[0].data() == second);
 }
 
 }  // namespace

@@ -59,9 +59,9 @@ struct StagedPushFixture {
     }
     copy = std::make_shared<ParameterCopy>(session, variables, transfer);
     copy->BeginBatch(0);
-    copy->PrepareGradients(0);
+    copy->gradients().Prepare(0);
     for (size_t v = 0; v < 4; ++v) {
-      std::ranges::fill(copy->gradients(0)[v], static_cast<float>(v + 1));
+      std::ranges::fill(copy->gradients().arrays(0)[v], static_cast<float>(v + 1));
     }
   }
   void Partition(uint32_t variable, uint64_t begin, uint64_t end, uint32_t ps) {
@@ -90,7 +90,7 @@ struct StagedPushFixture {
   DecodedRequest Exchange(const StagedPushSender& early, uint32_t ps) const {
     ExchangeOrder order;
     order.batch.emplace();
-    const absl::Cord bytes = Joined(copy->Request(ps, "worker:0", order, early.For(ps)));
+    const absl::Cord bytes = Joined(copy->Request(ps, "worker:0", order, early.For(ps)).parts);
     return DecodeExchangeRequest(bytes).value();
   }
 
@@ -192,7 +192,8 @@ TEST_CASE("a gradient that is not finite does not leave, nor what overflows in t
   for (const bool overflows : {false, true}) {
     StagedPushFixture test(
         {.wire = overflows ? ENCODING_F16 : ENCODING_FLOAT32, .compression = {}});
-    test.copy->gradients(0)[1][7] = overflows ? 1e6f : std::numeric_limits<float>::quiet_NaN();
+    test.copy->gradients().arrays(0)[1][7] =
+        overflows ? 1e6f : std::numeric_limits<float>::quiet_NaN();
     const auto early = test.Begin();
     CHECK(early->Add(3));
     CHECK_FALSE(early->Add(1));

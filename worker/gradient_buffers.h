@@ -1,0 +1,88 @@
+// The gradients of the steps that a worker computes, in buffers, and what of them is pushed: they
+// are encoded with the residuals of the pushes before, and cut into partitions. The arrays of a
+// buffer are written on the executor while no exchange uses the buffer; everything else runs on the
+// loop. No I/O.
+//
+// Of a table, a buffer has gradients of the rows that the step reads. Tables travel in the wire's
+// dense encoding, whatever the compression is.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "common/shared_memory.h"
+#include "config/job.h"
+#include "exchange/codec.h"
+#include "proto/paracord.pb.h"
+#include "worker/partition_layout.h"
+#include "worker/residuals.h"
+#include "worker/table_rows.h"
+
+namespace paracord {
+
+// How values travel, as the job says.
+struct TransferOptions {
+  Encoding wire = ENCODING_FLOAT32;
+  CompressionSpec compression;
+  // Encoding needs the outcome of the exchange before.
+  bool keeps_residuals() const { return compression.kind != CompressionSpec::Kind::kNone; }
+};
+
+class GradientBuffers {
+ public:
+  // `layout` and `variables` must outlive the buffers.
+  GradientBuffers(const PartitionLayout& layout, std::span<const VariableSpec> variables,
+                  const TransferOptions& transfer, size_t buffers);
+
+  // Makes the arrays of a buffer unless it has some, which takes long if they are large. Called on
+  // the executor before gradients are computed. `rows`: rows of tables that the step reads.
+  void Prepare(uint32_t buffer, SharedRows rows = nullptr);
+  // A call may still be sending the arrays, so the next Prepare makes new ones.
+  void GiveUp(uint32_t buffer) { buffers_[buffer].usable = false; }
+  // Returns the arrays by variable; empty before Prepare.
+  std::span<const std::span<float>> arrays(uint32_t buffer) const { return buffers_[buffer].spans; }
+  bool Finite(uint32_t buffer, size_t variable) const;
+  // Encodes a variable's gradient for its pushes. Returns false if the gradient is not finite in
+  // the encoding.
+  bool Encode(uint32_t buffer, size_t variable);
+
+  // Whether the buffer has elements of a partition.
+  bool Has(const PartitionReplica& replica, uint32_t buffer) const;
+  // Describes a partition's push in `push` and, unless it was staged before, appends pieces with
+  // its row ids and its encoded gradient, which share the buffer's memory.
+  void Push(const PartitionReplica& replica, uint32_t buffer, bool staged, PartitionPush& push,
+            std::vector<PieceView>& pieces) const;
+  Residuals& residuals() { return residuals_; }
+
+ private:
+  using Floats = std::vector<float, SharedAllocator<float>>;
+  using Bytes = std::vector<char, SharedAllocator<char>>;
+
+  // Memory that calls under way point to.
+  struct Sent {
+    std::vector<Floats> gradients;  // by variable
+    std::vector<Bytes> encoded;     // by PartitionReplica::index; empty where the floats are sent
+  };
+  struct Buffer {
+    std::shared_ptr<Sent> sent;
+    std::vector<std::span<float>> spans;
+    SharedRows rows;  // of tables
+    bool usable = false;
+  };
+
+  uint64_t PushBytes(const PartitionReplica& replica, uint64_t elements) const;
+  bool EncodeRange(const PartitionReplica& replica, Sent& sent, uint64_t start, uint64_t first,
+                   uint64_t count);
+  PieceView PieceOf(const PartitionReplica& replica, uint32_t buffer) const;
+
+  const PartitionLayout& layout_;
+  const std::span<const VariableSpec> variables_;
+  const TransferOptions transfer_;
+  std::vector<Encoding> encodings_;  // by PartitionReplica::index
+  std::vector<Buffer> buffers_;
+  Residuals residuals_;
+};
+
+}  // namespace paracord
