@@ -15,12 +15,12 @@ using nlohmann::json;
 
 constexpr char kEvaluations[] = "/evaluations.jsonl";
 
-// Marks an error that the model or the data have against the job: trying again does not help.
+// Marks an error of the model or the data, after which trying again does not help.
 absl::Status Unfit(const absl::Status& status) {
   return status.ok() ? status : absl::InvalidArgumentError(status.message());
 }
 
-// Marks an error of a checkpoint, which is never the job's fault, nor that of the results' file.
+// Marks an error of a checkpoint, for which neither the job nor the results' file is at fault.
 absl::Status OfCheckpoint(const absl::Status& status) {
   if (absl::IsInvalidArgument(status)) return absl::DataLossError(status.message());
   return absl::IsUnavailable(status) ? absl::UnknownError(status.message()) : status;
@@ -139,7 +139,7 @@ void CheckpointScorer::LeaveIfOver(bool newest_complete, Fate newest) {
   const auto status = summary.is_object() ? summary.find("status") : summary.end();
   if (status == summary.end()) return;
   if (*status == "failed") return Leave(ExitCode::kFailed, "the job has failed");
-  if (*status != "done") return;  // stopped: it may go on
+  if (*status != "done") return;  // stopped jobs may go on
   if (newest_complete && newest == Fate::kKnown) {
     Leave(ExitCode::kDone, "the job is done and its final checkpoint scored");
   } else if (newest == Fate::kUnusable) {

@@ -1,8 +1,7 @@
-// Scores the newest checkpoint of a job's directory for the evaluator, unless that is done, and
-// writes the result down in DIR/evaluations.jsonl, one JSON object a line, which is replaced as a
-// whole. A checkpoint that stands there is not scored again, also after a restart. Blocking, on
-// the executor's thread alone. Deletes nothing, and a checkpoint that retention removes meanwhile
-// is no error.
+// Scores the newest checkpoint of a job's directory for the evaluator, and records the result in
+// DIR/evaluations.jsonl, one JSON object a line. The file is replaced as a whole, and a recorded
+// checkpoint is not scored again, even after a restart. Blocking, on the executor's thread alone.
+// Deletes nothing; a checkpoint that retention removes meanwhile is no error.
 #pragma once
 
 #include <atomic>
@@ -27,17 +26,17 @@ class CheckpointScorer {
   CheckpointScorer(Files& files, std::string dir, OpenWorkloadFn open);
 
   struct Look {
-    std::vector<std::string> said;  // for the log; what the look before said too is left out
-    bool scored = false;            // one; there may be a newer one by now
+    std::vector<std::string> said;  // for the log, without messages of the look before
+    bool scored = false;            // a checkpoint was scored, and a newer checkpoint may exist
     std::optional<std::pair<ExitCode, std::string>> leave;  // nothing is left to do, and why
   };
   // `unix_ms` goes into the result. Gives up soon once `stop` is set.
   Look LookOnce(int64_t unix_ms, const std::atomic<bool>& stop);
 
  private:
-  // kUnreadable: now; another look may find otherwise.
+  // kUnreadable: the checkpoint cannot be read now, and perhaps later.
   enum class Fate { kScored, kKnown, kUnusable, kUnreadable, kStopped, kFailed };
-  // Looks at the newest checkpoint in which it cannot be read before it counts as unusable.
+  // Looks at an unreadable newest checkpoint until the checkpoint counts as unusable.
   static constexpr int kUnreadableMax = 60;
 
   std::string PathOf(const CheckpointName& name) const;
@@ -57,13 +56,13 @@ class CheckpointScorer {
   bool scored_known_ = false;
   std::string evaluations_;                               // the file's text
   std::set<std::pair<std::string, std::string>> scored_;  // run id, name
-  std::string job_json_;                                  // of workload_
+  std::string job_json_;                                  // the job that workload_ computes
   uint64_t batch_ = 0;
   std::optional<Workload> workload_;
   int unreadable_ = 0;  // looks in a row
   std::set<std::string> said_before_, said_now_;
   Look look_;
-  std::optional<KnownDamage> damage_;  // found in this look
+  std::optional<KnownDamage> damage_;  // damage that this look has found
 };
 
 }  // namespace paracord

@@ -12,7 +12,7 @@
 namespace paracord {
 namespace {
 
-// Notes as nonfinite the first variable that is not `good`, among those not sent early.
+// Sets `nonfinite` to the first variable that is not `good`, among variables not sent early.
 template <class Good>
 void Check(Computation& computation, const Workload& workload, const Good& good) {
   const std::vector<VariableSpec>& variables = workload.program->variables();
@@ -44,8 +44,8 @@ absl::StatusOr<double> ComputeGradients(Computation& computation, const Batch& b
   return loss;
 }
 
-// The batch, which LookAtRows may have read already. With several devices it is copied, since a
-// feed lends one batch at a time.
+// Returns the batch, which LookAtRows may have read. With several devices the batch is copied,
+// since a feed lends a single batch at a time.
 absl::StatusOr<const Batch*> Read(Computation& computation, Workload& workload) {
   if (computation.own_batch != nullptr) return computation.own_batch.get();
   if (computation.batch_read != nullptr) return computation.batch_read;
@@ -55,7 +55,7 @@ absl::StatusOr<const Batch*> Read(Computation& computation, Workload& workload) 
   return computation.own_batch.get();
 }
 
-// Reads the batch of a computation that is about to begin; null if it cannot.
+// Reads the batch of a computation that is about to begin; null: the batch cannot be read.
 const Batch* ReadToCompute(Computation& computation, Workload& workload) {
   FAILPOINT("worker.computing");
   FAILPOINT(absl::StrCat("worker.batch.", computation.batch.epoch(), ".", computation.batch.split(),
@@ -72,7 +72,7 @@ const Batch* ReadToCompute(Computation& computation, Workload& workload) {
   return *batch;
 }
 
-// With `summed` the device multiplies the gradients, and adds them to those of other devices.
+// With `summed`, the device multiplies the gradients and adds up the gradients of all devices.
 void ComputeOn(GradientProgram& program, const Batch& batch, Computation& computation,
                Workload& workload, bool summed = false) {
   const StepArrays& step = *computation.step;
@@ -97,7 +97,7 @@ bool CanBePushed(const Computation& computation) {
   return computation.problem(ignored) == PROBLEM_NONE;
 }
 
-// The number of the first lanes, 1 at least, that are a run.
+// Returns how many of the first lanes form a run, at least 1.
 size_t RunLength(Lanes lanes) {
   const uint64_t first = lanes[0]->batch.split();
   size_t length = 1;
@@ -128,9 +128,9 @@ void AddUp(Lanes lanes, LaneDevices::Variables which, Workload& workload) {
   }
 }
 
-// Has the program compute the lanes at once and add up the gradients itself. Returns false if the
-// lanes are to be computed one by one: the program cannot add these up, or a result is an error or
-// not finite, and one by one the lane at fault is found.
+// Has the program compute the lanes at once and add up the gradients. Returns false if the lanes
+// must be computed one by one, because the program cannot add up these lanes, or because a result
+// is an error or not finite and the lane at fault must be found.
 bool ComputeRun(Lanes lanes, std::span<const Batch* const> batches, Workload& workload) {
   Computation& first = *lanes[0];
   GradientProgram& program = *workload.program;
@@ -160,7 +160,7 @@ bool ComputeRun(Lanes lanes, std::span<const Batch* const> batches, Workload& wo
   return true;
 }
 
-// The number of the first lanes whose gradients the devices add up themselves; 0: none.
+// Returns for how many of the first lanes the devices add up the gradients themselves; 0: for none.
 size_t SummedOnDevices(Lanes lanes, Workload& workload) {
   const DeviceSum* const sum = workload.devices->sum();
   if (sum == nullptr || !CanBePushed(*lanes[0])) return 0;
@@ -169,7 +169,7 @@ size_t SummedOnDevices(Lanes lanes, Workload& workload) {
 }
 
 // Computes the lanes side by side. The devices add up the gradients of the first `summed` lanes.
-// Returns false if these sums are void.
+// Returns false if the sums are void.
 bool ComputeLanes(Lanes lanes, std::span<const Batch* const> batches, size_t summed,
                   Workload& workload) {
   DeviceSum* const sum = summed == 0 ? nullptr : workload.devices->sum();
@@ -188,8 +188,8 @@ bool ComputeLanes(Lanes lanes, std::span<const Batch* const> batches, size_t sum
   return std::ranges::all_of(completed, [](const absl::Status& each) { return each.ok(); });
 }
 
-// Takes over the sum that the devices have made of a run. If a lane failed the lanes are computed
-// one by one, as after a sum that is not finite; but where the devices are lost, no lane counts.
+// Takes over the devices' sum of a run. If a lane failed, the lanes are computed one by one, as
+// after a sum that is not finite. If the devices are lost, no lane counts.
 void TakeSum(Lanes lanes, bool valid, Workload& workload) {
   const auto lost =
       std::ranges::find_if(lanes, [](const auto& lane) { return absl::IsDataLoss(lane->model); });

@@ -22,12 +22,12 @@ struct Computation {
   std::shared_ptr<StepArrays> step;
   bool encodes = true;  // false: the caller calls EncodeComputation later
   SharedRows rows;      // the rows of tables that the batch reads; null: no tables, or not known
-  // The gradients are multiplied by this factor. In synchronous training it is the batch's share of
-  // the examples of a whole batch (exchange/lane_sum.h), which the ps know from the data plan, so
-  // that records that nobody can read make it no smaller.
+  // The gradients are multiplied by this factor. In synchronous training the factor is the lane's
+  // share of the examples of a whole batch (exchange/lane_sum.h). The ps know the share from the
+  // data plan, so unreadable records do not change the factor.
   float factor = 1;
-  uint64_t key = 0;                   // of the batch (data/batch_plan.h)
-  const Batch* batch_read = nullptr;  // by LookAtRows; valid until the feed reads another batch
+  uint64_t key = 0;                   // the batch's key (data/batch_plan.h)
+  const Batch* batch_read = nullptr;  // read by LookAtRows; valid until the next read
   // With several devices the feed's batch is copied here, because the feed reads the next lane's
   // batch while this lane computes. Null with one device.
   std::shared_ptr<const Batch> own_batch;
@@ -39,20 +39,20 @@ struct Computation {
   double loss = 0;
   std::vector<MetricState> metrics;         // over the batch; none: the program computes none
   std::vector<std::string> left_out;        // Batch::left_out
-  int64_t took_ms = 0;                      // of reading the batch and computing with it
+  int64_t took_ms = 0;                      // time to read the batch and compute with it
   GradientProgram::Losses losses;           // how often the program was lost and started again
   const VariableSpec* nonfinite = nullptr;  // the first variable whose gradient is not finite
-  std::vector<SharedRows> next_rows;        // of each of `next`; null: not known yet
+  std::vector<SharedRows> next_rows;        // rows for each batch of `next`; null: not known yet
   // Names the input that is not finite, if the loss or a gradient is not; "" if all inputs are.
   std::string bad_input;
   // The following lanes whose gradients were added to the gradients of this lane's step.
   std::vector<std::shared_ptr<Computation>> run;
-  // The sum of the run cannot be pushed: it is not finite, as float32 or as it is encoded, or the
-  // devices that add it up failed in one of the lanes.
+  // The sum of the run cannot be pushed: as float32 or encoded it is not finite, or the devices
+  // that add up the gradients failed in a lane.
   bool sum_failed = false;
 
-  // Returns PROBLEM_NONE if the gradients can be pushed; otherwise what kind of problem keeps them
-  // from it, with a message.
+  // Returns PROBLEM_NONE if the gradients can be pushed; otherwise the kind of problem, with a
+  // message.
   Problem problem(std::string& message) const;
 };
 
@@ -64,11 +64,11 @@ void LookAtRows(Computation& computation, Workload& workload);
 void LookAtNext(Computation& computation, Workload& workload);
 // Reads the batch, computes, checks and encodes. Called on the executor.
 void RunComputation(Computation& computation, Workload& workload);
-// Runs lanes of a round at the same time, each on one of the workload's devices. With `sums`, the
-// gradients of a run of lanes, all of which can be pushed, are added to the gradients of its first
-// lane, and the other lanes become that lane's `run`. A program with ComputeSum adds up whole
-// batches itself where the lanes are such a run, and so do devices with a DeviceSum where the first
-// lanes are such a run and no other lane needs one of these devices.
+// Runs lanes of a round at the same time, each on a device of the workload. With `sums`, the
+// gradients of a run of lanes, if all can be pushed, are added to the gradients of the run's first
+// lane, and the further lanes go to `run` of the first lane. A program with ComputeSum adds up
+// whole batches itself if the lanes form a run. So does a DeviceSum for the first lanes if they
+// form a run and no further lane needs one of these devices.
 using Lanes = std::span<const std::shared_ptr<Computation>>;
 void RunLanes(Lanes lanes, bool sums, Workload& workload);
 // Encodes the gradients of a computation whose `encodes` is false.

@@ -22,8 +22,8 @@
 namespace paracord {
 namespace {
 
-// The threads of each of `devices` devices: those that the job wants of each worker, as far as
-// there are so many here, or a share of them.
+// The threads of each of `devices` devices: as many as the job wants of each worker, up to all
+// threads here, or else an equal share.
 int ThreadsFor(const Job& job, int threads, size_t devices) {
   if (!job.guarantees.threads.has_value()) return std::max(1, threads / static_cast<int>(devices));
   return std::min(threads, static_cast<int>(*job.guarantees.threads));
@@ -39,8 +39,8 @@ void WarnOfThreads(const Job& job, int threads) {
       wanted, threads, threads);
 }
 
-// The devices that compute lanes of the job, or stages of its model, or whole batches if there is
-// one. All GPUs together may also compute a part of each batch.
+// The devices that compute lanes of the job, stages of its model, or whole batches if there is a
+// single device. All GPUs together may also compute a part of each batch.
 absl::StatusOr<std::vector<std::string>> DevicesFor(const Job& job, const std::string& device) {
   if (!job.guarantees.rounds() && device == kAllGpus) return std::vector<std::string>{device};
   return DevicesOf(device);
@@ -69,7 +69,7 @@ absl::Status CheckCrossDeviceOps(const Job& job, const std::vector<std::string>&
       "which keeps its devices to itself: give \"hierarchical_copy\"");
 }
 
-// Says who adds up the gradients of which devices.
+// Logs who adds up the gradients of which devices.
 void SayWhoAddsUp(const std::vector<std::string>& devices, const DeviceSum& sum) {
   const auto adding = devices.begin() + static_cast<int64_t>(sum.devices());
   std::string rest;
@@ -81,7 +81,7 @@ void SayWhoAddsUp(const std::vector<std::string>& devices, const DeviceSum& sum)
                         absl::StrJoin(devices.begin(), adding, ", "), rest);
 }
 
-// What the bits depend on that the job's devices compute.
+// Names the hardware and libraries on which the bits of the devices' results depend.
 std::string NumericsFor(const Job& job, const Computer& computer) {
   const absl::StatusOr<std::vector<std::string>> devices = DevicesFor(job, computer.use.device);
   if (!devices.ok() || IsProgram(job.model)) return "";
@@ -95,7 +95,7 @@ absl::StatusOr<LanesOnDevices> BuildOnDevices(const Job& job, const Batch& schem
   std::vector<DeviceProgram>& programs = lanes.programs;
   DeviceUse use = computer.use;
   if (!trains) {
-    if (use.device.starts_with("cpu:")) use.device = "cpu";  // one of them evaluates
+    if (use.device.starts_with("cpu:")) use.device = "cpu";  // a single device evaluates
     ASSIGN_OR_RETURN(DeviceProgram one, BuildJobProgram(job, schema, use, computer.programs));
     programs.push_back(std::move(one));
     return lanes;
@@ -121,7 +121,7 @@ absl::StatusOr<LanesOnDevices> BuildOnDevices(const Job& job, const Batch& schem
   }
   for (const std::string& device : devices) {
     use.device = device;
-    // A plug-in may have several by one name.
+    // A plug-in may have several devices by one name.
     ASSIGN_OR_RETURN(std::vector<DeviceProgram> built,
                      BuildJobPrograms(job, schema, use, computer.programs));
     for (DeviceProgram& each : built) programs.push_back(std::move(each));
@@ -130,7 +130,7 @@ absl::StatusOr<LanesOnDevices> BuildOnDevices(const Job& job, const Batch& schem
   return lanes;
 }
 
-// What a worker holds whose devices compute lanes side by side.
+// What a worker holds while its devices compute lanes side by side.
 OwnLoad LoadOfLanes(const Job& job, const Batch& schema, size_t devices) {
   OwnLoad load{.devices = devices, .batch_bytes = BatchBytes(schema, job.batch)};
   if (!IsProgram(job.model)) load.rows = Declare(job, MakeCpuOps(/*threads=*/1)).rows;

@@ -1,5 +1,5 @@
-// What a worker, a node and an evaluator compute with: the device that --device says, its threads
-// and programs. Used in main.
+// The device that --device names, its threads and the programs that a worker, a node or an
+// evaluator computes with. Used in main.
 #pragma once
 
 #include <cstdint>
@@ -14,33 +14,33 @@
 
 namespace paracord {
 
-// The flags that say what computes.
+// The flags of computing.
 struct ComputerFlags {
   std::string device = "auto";
-  int64_t threads;  // at first as many as this machine has
+  int64_t threads;  // default: all cores of the machine
   bool programs_allowed = false;
 
   ComputerFlags();
   void AddTo(Flags& flags);  // must outlive `flags`
 };
 
-// The computer is what the flags have led to.
+// What ChooseComputer makes of the flags.
 struct Computer {
-  std::string device;  // as it is shown
+  std::string device;  // for display
   uint32_t devices = 1;
   DeviceUse use;
-  std::string note;     // why it is not a GPU
-  ProgramUse programs;  // of jobs whose model is one
+  std::string note;     // why no GPU computes
+  ProgramUse programs;  // for jobs whose model is a program
   uint64_t memory_limit = MemoryBudget::kUnlimited;
-  uint64_t memory_parts = 1;  // memory_limit is one of so many equal parts of --memory-limit
+  uint64_t memory_parts = 1;  // equal parts that --memory-limit is cut into
 };
 
-// Chooses the device for a task. INVALID_ARGUMENT: there is none of that name.
+// Chooses the device for a task. INVALID_ARGUMENT: no device has the name.
 absl::StatusOr<Computer> ChooseComputer(const ComputerFlags& flags, const Task& task,
                                         uint64_t memory_limit);
 
-// Returns what opens data and model of a job with the computer, and with gradients if it `trains`.
-// A device that is lost ends the process.
+// Returns a function that opens a job's data and model on the computer, with gradients if it
+// `trains`. A lost device ends the process.
 OpenWorkloadFn Opener(Daemon& daemon, Computer computer, const std::string& dir, bool trains);
 
 }  // namespace paracord

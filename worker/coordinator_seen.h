@@ -1,7 +1,6 @@
 // When a worker has last seen its coordinator. Owned by the worker, on its loop.
-//
-// Invariant: DIR, which says whether the job is done, is looked at once for each time that the
-// coordinator stays away.
+// | Invariant: during each absence of the coordinator, the worker looks once into DIR, which says
+// whether the job is done.
 #pragma once
 
 #include <cstdint>
@@ -11,20 +10,21 @@ namespace paracord {
 
 class CoordinatorSeen {
  public:
-  // The worker begins to look for one.
+  // The worker begins to look for a coordinator.
   void Start(int64_t now_ms) { seen_ms_ = now_ms; }
-  // It has answered.
+  // The coordinator has answered.
   void Seen(int64_t now_ms) {
     seen_ms_ = now_ms;
     known_ = true;
   }
-  // It has answered a join: DIR is looked at again when it stays away.
+  // The coordinator has answered a join: the next absence is a new reason to look into DIR.
   void LookAgain() { looked_ = false; }
 
   int64_t seen_ms() const { return seen_ms_; }
-  // Whether this process has ever seen it.
+  // Whether this process has ever seen a coordinator.
   bool known() const { return known_; }
-  // Whether it has been away for so long that DIR is to be looked at. True once.
+  // Whether the coordinator has been away for so long that the worker should look into DIR. True
+  // once.
   bool LookNow(int64_t after_ms, int64_t now_ms) {
     return !looked_ && now_ms - seen_ms_ >= after_ms && !std::exchange(looked_, true);
   }

@@ -1,6 +1,6 @@
-// A program that tells when its device is lost (DATA_LOSS: a GPU that answers nothing any more), so
-// that the process can end and a new one begin: what is computed after that is an error for ever.
-// Owned by the workload; `lost` is called on the thread that computes, once.
+// A program that notices the loss of its device (DATA_LOSS: a GPU stops answering), after which all
+// computing fails for ever, so that the process can end and be started again. Owned by the
+// workload; `lost` is called once, on the thread that computes.
 #pragma once
 
 #include <functional>

@@ -14,7 +14,7 @@ namespace paracord {
 namespace {
 
 constexpr int64_t kAskMs = 1000, kAskAgainMs = 5000;
-constexpr int64_t kPatienceMs = 60000;  // in which shared storage has to be mounted
+constexpr int64_t kPatienceMs = 60000;  // time to mount shared storage
 
 }  // namespace
 
@@ -87,7 +87,7 @@ void Evaluator::OtherDir(const std::string& theirs) {
     other_dir_since_ms_ = now_ms;
     log_.Warn("{}", where);
   }
-  // There may be checkpoints of another job to score, whose coordinator has left.
+  // A job whose coordinator has left may still have checkpoints to score.
   if (found_ || now_ms - *other_dir_since_ms_ < kPatienceMs) return;
   Exit(ExitCode::kConfiguration, where);
 }

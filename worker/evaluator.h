@@ -1,7 +1,7 @@
-// The role `evaluator`: looks into the job's directory again and again and scores its newest
-// checkpoint (checkpoint_scorer.h), on the side of the training and without a coordinator; the job
-// comes from the checkpoint. Leaves when the final one is scored. Owned by main; everything runs on
-// the loop but the looking, which runs on the executor.
+// The role `evaluator`: looks into the job's directory again and again and scores the newest
+// checkpoint (checkpoint_scorer.h), beside the training and without a coordinator. The job comes
+// from the checkpoint. Leaves after the final checkpoint. Owned by main; looks run on the executor,
+// everything else on the loop.
 #pragma once
 
 #include <atomic>
@@ -22,8 +22,8 @@ namespace paracord {
 struct EvaluatorOptions {
   std::string task = "evaluator:0";
   std::string dir;               // absolute
-  std::string host = "";         // on which this runs, for messages
-  std::string coordinator = "";  // its address, to ask which DIR it has; "": not known
+  std::string host = "";         // the machine, for messages
+  std::string coordinator = "";  // the coordinator's address, to ask for its DIR; "": not known
   int64_t poll_ms = 1000;        // between two looks that found nothing new
 };
 
@@ -40,7 +40,8 @@ class Evaluator {
  private:
   void Look();
   void Looked(const CheckpointScorer::Look& look);
-  // Whether the coordinator, if there is one, has the same DIR; until it has been seen.
+  // Asks the coordinator, if there is any, whether its DIR is the evaluator's DIR, until the
+  // coordinator has answered.
   void AskForDir();
   void Answered(const std::string& answer);
   void OtherDir(const std::string& theirs);
@@ -50,13 +51,13 @@ class Evaluator {
   const Environment environment_;
   const std::function<void(int, std::string)> exit_;
   const Logger log_;
-  // Shared with work on the executor, which may outlive this.
+  // Shared with work on the executor, which may outlive the evaluator.
   const std::shared_ptr<CheckpointScorer> scorer_;
   const std::shared_ptr<std::atomic<bool>> stop_;
 
   std::unique_ptr<Link> coordinator_;
   std::optional<int64_t> other_dir_since_ms_;
-  bool found_ = false;  // a checkpoint
+  bool found_ = false;  // a checkpoint was found
   bool looking_ = false;
   bool exiting_ = false;
   const Gate gate_;

@@ -1,10 +1,9 @@
-// The gradients of the steps that a worker computes, in buffers, and what of them is pushed: they
-// are encoded with the residuals of the pushes before, and cut into partitions. The arrays of a
-// buffer are written on the executor while no exchange uses the buffer; everything else runs on the
-// loop. No I/O.
+// Buffers with the gradients of steps. Encodes gradients together with the residuals of earlier
+// pushes, and cuts the variables into partitions to push. The executor writes the arrays of a
+// buffer while no exchange uses the buffer; everything else runs on the loop. No I/O.
 //
-// Of a table, a buffer has gradients of the rows that the step reads. Tables travel in the wire's
-// dense encoding, whatever the compression is.
+// Of tables, a buffer has gradients of the rows that the step reads, and pushes the rows in the
+// wire's dense encoding, without compression.
 #pragma once
 
 #include <cstdint>
@@ -36,8 +35,8 @@ class GradientBuffers {
   GradientBuffers(const PartitionLayout& layout, std::span<const VariableSpec> variables,
                   const TransferOptions& transfer, size_t buffers);
 
-  // Makes the arrays of a buffer unless it has some, which takes long if they are large. Called on
-  // the executor before gradients are computed. `rows`: rows of tables that the step reads.
+  // Makes the arrays of a buffer without arrays, which takes long for large models. Called on the
+  // executor before gradients are computed. `rows`: rows of tables that the step reads.
   void Prepare(uint32_t buffer, SharedRows rows = nullptr);
   // A call may still be sending the arrays, so the next Prepare makes new ones.
   void GiveUp(uint32_t buffer) { buffers_[buffer].usable = false; }
@@ -50,8 +49,8 @@ class GradientBuffers {
 
   // Whether the buffer has elements of a partition.
   bool Has(const PartitionReplica& replica, uint32_t buffer) const;
-  // Describes a partition's push in `push` and, unless it was staged before, appends pieces with
-  // its row ids and its encoded gradient, which share the buffer's memory.
+  // Describes a partition's push in `push` and appends pieces with row ids and encoded gradient,
+  // which share the buffer's memory. `staged`: the pieces left before, so none are appended.
   void Push(const PartitionReplica& replica, uint32_t buffer, bool staged, PartitionPush& push,
             std::vector<PieceView>& pieces) const;
   Residuals& residuals() { return residuals_; }
@@ -62,13 +61,13 @@ class GradientBuffers {
 
   // Memory that calls under way point to.
   struct Sent {
-    std::vector<Floats> gradients;  // by variable
-    std::vector<Bytes> encoded;     // by PartitionReplica::index; empty where the floats are sent
+    std::vector<Floats> gradients;  // index: variable
+    std::vector<Bytes> encoded;     // index: PartitionReplica::index; empty: floats are sent
   };
   struct Buffer {
     std::shared_ptr<Sent> sent;
     std::vector<std::span<float>> spans;
-    SharedRows rows;  // of tables
+    SharedRows rows;  // rows of tables
     bool usable = false;
   };
 
@@ -80,7 +79,7 @@ class GradientBuffers {
   const PartitionLayout& layout_;
   const std::span<const VariableSpec> variables_;
   const TransferOptions transfer_;
-  std::vector<Encoding> encodings_;  // by PartitionReplica::index
+  std::vector<Encoding> encodings_;  // index: PartitionReplica::index
   std::vector<Buffer> buffers_;
   Residuals residuals_;
 };

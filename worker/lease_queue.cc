@@ -11,7 +11,7 @@
 namespace paracord {
 namespace {
 
-// More than a session has leases at hand and extensions under way.
+// A session never has so many leases at hand and extensions under way.
 constexpr size_t kEndedMax = 1024;
 
 bool IsRejected(const Lease& lease, uint32_t batch) {
@@ -33,7 +33,7 @@ std::optional<BatchId> NextInEpoch(const DataPlan& plan, const BatchId& batch) {
   return BatchAt(plan, batch.epoch(), place);
 }
 
-// Whether a lane is computed before another one, with these next batches of theirs.
+// Whether a lane with next batch `next` is computed before another lane.
 bool Before(const Lease& lane, uint32_t next, const Lease& other, uint32_t other_next) {
   return std::tuple(lane.epoch(), next, lane.split()) <
          std::tuple(other.epoch(), other_next, other.split());
@@ -41,12 +41,12 @@ bool Before(const Lease& lane, uint32_t next, const Lease& other, uint32_t other
 
 }  // namespace
 
-// Goes through the batches at hand after the one that is worked on, in their order, and leaves the
-// queue as it is.
+// Goes through the batches at hand that follow the current batch, in order, without a change of the
+// queue.
 class LeaseQueue::Walk {
  public:
-  // `run`: how many lanes from that one on are worked on. `extended`: as if leases of lanes were
-  // extended to the end of their epoch.
+  // `run`: the number of lanes, from the current lane on, that are worked on. `extended`: as if the
+  // leases of lanes reached to the end of the epoch.
   explicit Walk(const LeaseQueue& queue, uint32_t run, bool extended = false)
       : lanes_(queue.lanes()) {
     const BatchId first = queue.batch();

@@ -67,7 +67,7 @@ MonitorSource Shown(Node& node) {
   return source;
 }
 
-// A node's own threads beside the daemon's, which computes.
+// Threads of a node beside the daemon's threads, on which gradients are computed.
 struct NodeThreads {
   explicit NodeThreads(EventLoop& loop)
       : ps(loop), exchanges(loop), calls(loop), coordinator(loop) {}
@@ -168,9 +168,9 @@ int RunNode(WorkerOptions worker, const NodeFlags& flags, const DaemonFlags& sha
   loop.Post([&] { node.Start(address); });
   const int code = daemon.Run([&](const std::string& signal) { node.Drain(signal); });
   check.reset();
-  listener->reset();  // answers on their way to other nodes get a moment
+  listener->reset();  // lets answers to other nodes leave
   computer.programs.running->EndAll();
-  // At once: the end of the daemon would wait for data that are being opened.
+  // Leaves at once, because the daemon's end would wait while data are opened.
   LeaveProcess(code);
 }
 

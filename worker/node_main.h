@@ -1,5 +1,4 @@
-// The process of a node (node/node.h), which paracord-worker is where its cluster has no ps. Used
-// in main.
+// The process of a node (node/node.h): paracord-worker in a cluster without ps. Used in main.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +14,11 @@
 
 namespace paracord {
 
-// What a node has to be told beyond a worker.
+// The flags that a node has beyond a worker's.
 struct NodeFlags {
-  CoordinatorFlags coordinator;  // of worker 0, if it is the coordinator
+  CoordinatorFlags coordinator;  // for worker 0, if worker 0 is the coordinator
   PsFlags ps;
-  int64_t ps_threads;  // that apply a push; at first as many as this machine has
+  int64_t ps_threads;  // threads that apply pushes; default: all cores of the machine
 
   NodeFlags();
   void AddTo(Flags& flags);  // must outlive `flags`
@@ -28,13 +27,13 @@ struct NodeFlags {
 // Where a node listens: --listen, or its own address in the cluster.
 std::string NodeListenAddress(const DaemonFlags& shared, const Cluster& cluster);
 
-// INVALID_ARGUMENT names the flag or the key of the cluster that is missing, or the certificate
-// that proves too little. `own` may be null: without a certificate.
+// INVALID_ARGUMENT names a missing flag, a missing key of the cluster, or the certificate that
+// proves too little. `own`: null without a certificate.
 absl::Status CheckNode(const NodeFlags& flags, const DaemonFlags& shared,
                        const WorkerOptions& worker, const Cluster& cluster, Credentials* own);
 
-// Runs the node that is this process's task, and leaves the process with its exit code; returns one
-// if it cannot begin.
+// Runs this process's node and leaves the process with the node's exit code; returns an exit code
+// if the node cannot begin.
 int RunNode(WorkerOptions worker, const NodeFlags& flags, const DaemonFlags& shared,
             const GrpcOptions& grpc, Computer computer, const Cluster& cluster,
             const char* program);

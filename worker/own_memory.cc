@@ -12,13 +12,13 @@
 namespace paracord {
 namespace {
 
-constexpr uint64_t kMost = MemoryBudget::kUnlimited;  // in place of all that is more
+constexpr uint64_t kMost = MemoryBudget::kUnlimited;  // stands for all larger sums
 
 uint64_t Product(const std::vector<uint64_t>& shape, size_t each) {
   return std::min(TensorBytes(shape, each).value_or(kMost), kMost);
 }
 
-// A sum of bytes that stays at kMost.
+// A sum of bytes, at most kMost.
 class Sum {
  public:
   void Add(uint64_t times, uint64_t bytes) {
@@ -30,7 +30,7 @@ class Sum {
   uint64_t bytes_ = 0;
 };
 
-// Returns the bytes of the rows of tables, with their ids, that one lane has gradients of.
+// Returns the bytes of the rows of tables, with ids, in a lane's gradients.
 uint64_t RowBytes(std::span<const VariableSpec> variables, const std::vector<uint64_t>& rows) {
   Sum sum;
   for (size_t v = 0; v < std::min(rows.size(), variables.size()); ++v) {

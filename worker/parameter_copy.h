@@ -1,11 +1,9 @@
-// A worker's copy of the parameters with the version of each partition, and what travels between
-// the copy and the ps: Request says what an exchange sends a ps and where the reply belongs,
-// TakeReply takes the reply over. Belongs to one session, since versions are of one life of each
-// ps. Used on the loop; the executor reads the values while no exchange is under way that may write
-// them. No I/O.
+// A worker's copy of the parameters, with the version of each partition. Request builds the message
+// of an exchange to a ps and says where the reply's values belong; TakeReply takes the reply over.
+// Belongs to a session, because versions count updates in a single life of each ps. Used on the
+// loop; the executor reads the values while no exchange may write values. No I/O.
 //
-// Of tables, the copy has the rows alone that steps need: those of the last exchange, whose values
-// lie one after another by their ids.
+// Of tables, the copy has only the rows that the last exchange brought, in the order of the ids.
 #pragma once
 
 #include <cstdint>
@@ -28,16 +26,16 @@
 
 namespace paracord {
 
-// Whose memory the values are in: a device copies by itself what is shared (keras/
-// device_copy.h); the processor may have the rest in large pages. In either, each array begins at a
-// cache line, where a PJRT plug-in for the processor reads it in place.
+// The memory of the values. A device copies shared memory by itself (keras/device_copy.h); ordinary
+// memory may have large pages. In both, each array begins at a cache line, where a PJRT plug-in for
+// the processor reads arrays in place.
 enum class ValuesIn { kOrdinary, kShared };
 
-// The gradients that were sent of a push before its exchange.
+// The gradients of a push that were sent before the exchange.
 struct StagedGradients {
   std::string id;
   std::vector<bool> variables;
-  std::vector<uint32_t> calls;  // by ps
+  std::vector<uint32_t> calls;  // index: ps
 };
 
 // An exchange with one ps, ready to be sent.
@@ -51,8 +49,8 @@ struct OutgoingExchange {
 
 class ParameterCopy {
  public:
-  // `devices`: how many batches are computed side by side. There are buffers for their gradients,
-  // and for those of two where one batch is computed while the other one is sent.
+  // `devices`: the number of batches that are computed side by side. Each has a buffer for its
+  // gradients; there are at least two buffers, so that a batch can be computed during an exchange.
   ParameterCopy(const Session& session, std::span<const VariableSpec> variables,
                 const TransferOptions& transfer = {}, ValuesIn memory = ValuesIn::kOrdinary,
                 size_t devices = 1);
@@ -62,13 +60,13 @@ class ParameterCopy {
   GradientBuffers& gradients() { return gradients_; }
   bool has_tables() const { return has_tables_; }
   std::span<const std::span<const float>> values() const { return value_spans_; }
-  // The rows of tables that the values have; null: none.
+  // Returns the rows of tables in values(); null: no rows.
   const std::shared_ptr<PulledRows>& pulled() const { return pulled_; }
-  // Expect returns what an exchange fills that wants the rows of these batches, or null if there
-  // are no tables; TakeRows makes its rows those of the values.
+  // Expect returns memory for an exchange that brings the rows of these batches; null: the model
+  // has no tables. TakeRows makes the rows part of values().
   std::shared_ptr<PulledRows> Expect(const std::vector<SharedRows>& batches);
   void TakeRows(std::shared_ptr<PulledRows> incoming);
-  // The values are about to be read for this buffer's gradients.
+  // A batch is about to read the values; the buffer will have its gradients.
   void BeginBatch(uint32_t buffer);
 
   // Builds the request to a ps, whose gradients share the memory of their buffer. `staged`: what
@@ -79,16 +77,16 @@ class ParameterCopy {
   // empty if the ps holds nothing of them.
   Parts StageRequest(uint32_t ps, const std::string& worker, const std::string& id, uint32_t buffer,
                      std::span<const size_t> variables) const;
-  // Takes over the values and versions that came back. UNAVAILABLE: the reply was no longer `valid`
-  // (Link::replies_valid) after it had been read, and is lost. Another error says what is wrong
-  // with it; the copy is then no longer whole and the session has to end. `repeated`: it was sent
-  // before, so what it says was applied already may be its own.
+  // Takes over the values and versions of a reply. UNAVAILABLE: the reply was not `valid`
+  // (Link::replies_valid) any more after reading, and is lost. After any other error, which names
+  // the fault of the reply, the copy is no longer whole and the session has to end. `repeated`: the
+  // request was sent before, so "already applied" may speak of this worker's own push.
   absl::StatusOr<ExchangeOutcome> TakeReply(
       uint32_t ps, const ExchangeOrder& order, bool repeated, const absl::Cord& reply,
       const std::function<bool()>& valid = [] { return true; });
-  // Nobody knows what that ps made of the last push.
+  // Nobody knows whether a ps has applied the last push.
   void ForgetResiduals(uint32_t ps);
-  // A reply of that ps was lost, and part of it may be in place.
+  // A reply of a ps was lost after some of its values may have been written.
   void ForgetValues(uint32_t ps);
 
  private:
@@ -96,7 +94,7 @@ class ParameterCopy {
   struct Version {
     std::optional<Encoding> encoding;  // in which the values came; none: there are no values
     uint64_t updates = 0;
-    std::vector<uint64_t> read_updates;  // by buffer: the version that its batch was computed with
+    std::vector<uint64_t> read_updates;  // index: buffer; the version its batch has read
   };
 
   ExchangeRequest Header(uint32_t ps, const std::string& worker) const;
@@ -107,7 +105,7 @@ class ParameterCopy {
   uint64_t PulledBytes(const PartitionReplica& replica, const ExchangeOrder& order);
   PiecePlaceFn PlacesOf(uint32_t ps, const ExchangeOrder& order);
   uint64_t ReplyBytesMax(uint32_t ps, const ExchangeOrder& order);
-  // The values, and nothing else of the copy.
+  // Takes over the values, but no versions.
   absl::StatusOr<ExchangeReply> TakeValues(uint32_t ps, const ExchangeOrder& order,
                                            const absl::Cord& reply);
   void TakePush(const PartitionReplica& replica, const ExchangeOrder& order, bool repeated,
@@ -119,10 +117,10 @@ class ParameterCopy {
   const Encoding wire_;
   const PartitionLayout layout_;
   GradientBuffers gradients_;
-  std::vector<Version> versions_;  // by PartitionReplica::index
+  std::vector<Version> versions_;  // index: PartitionReplica::index
   std::pmr::memory_resource* const resource_;
   bool has_tables_ = false;
-  std::vector<std::pmr::vector<float>> values_;  // by variable; empty for tables
+  std::vector<std::pmr::vector<float>> values_;  // index: variable; empty for tables
   std::shared_ptr<PulledRows> pulled_, spare_;
   std::vector<std::span<const float>> value_spans_;
 };

@@ -1,4 +1,4 @@
-// Checks what a ps answers to an exchange, and takes it over into the worker's copy.
+// Checks a reply of a ps and takes the reply over into the worker's copy.
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -53,7 +53,7 @@ absl::StatusOr<ExchangeReply> ParameterCopy::TakeValues(uint32_t ps, const Excha
     return std::move(reply.header);
   }
   const std::span<const PartitionReplica> asked = layout_.of_ps(ps);
-  std::vector<uint64_t> missing(asked.size(), 0);  // bytes that are still to come, as `asked`
+  std::vector<uint64_t> missing(asked.size(), 0);  // index: `asked`; bytes still to come
   std::vector<bool> answered(asked.size(), false);
   for (const PartitionState& state : reply.header.partitions()) {
     const PartitionReplica* const replica = layout_.Find(ps, state.partition());
@@ -77,7 +77,7 @@ absl::StatusOr<ExchangeReply> ParameterCopy::TakeValues(uint32_t ps, const Excha
         "ps:", ps, " sends nothing of partition ",
         asked[static_cast<size_t>(silent - answered.begin())].id, ", which is not current"));
   }
-  std::vector<std::span<float>> places;  // of the pieces
+  std::vector<std::span<float>> places;  // index: piece
   for (const PieceView& piece : reply.pieces) {
     const PartitionReplica* const replica = layout_.Find(ps, piece.partition);
     if (replica == nullptr || piece.part != Piece::VALUES) {
@@ -87,7 +87,7 @@ absl::StatusOr<ExchangeReply> ParameterCopy::TakeValues(uint32_t ps, const Excha
     const uint64_t element = ElementBytes(PullEncoding(*replica, order.exact));
     uint64_t& left = missing[static_cast<size_t>(replica - asked.data())];
     const std::span<float> values = Pulled(*replica, order.incoming.get());
-    // Pieces follow each other without overlap, so that threads may decode them side by side.
+    // Pieces do not overlap, so threads may decode pieces side by side.
     if (piece.data.size() > left || piece.offset != values.size() * element - left ||
         piece.data.size() % element != 0) {
       return absl::InternalError(

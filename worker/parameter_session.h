@@ -1,6 +1,7 @@
-// All that a trainer knows of who keeps the parameters: it begins a step, whose values it computes
-// with and whose gradients it fills in, and exchanges the step for newer values. One session has at
-// most one exchange under way and one step that is computed. Used on the loop, but for StepArrays.
+// The trainer's view of the parameters, wherever the parameters are kept. A session begins a step,
+// which has the values to compute with and takes the gradients, and exchanges the step for newer
+// values. At most one exchange and one computation are under way. Used on the loop, except
+// StepArrays.
 #pragma once
 
 #include <cstdint>
@@ -17,83 +18,82 @@
 
 namespace paracord {
 
-// The arrays that a batch is computed with, and that its gradients go to. Used on the executor,
-// while the trainer has begun the step and not ended it.
+// The arrays of values that a batch is computed with, and of its gradients. Used on the executor,
+// after the trainer has begun the step and before it ends the step.
 class StepArrays {
  public:
   virtual ~StepArrays() = default;
-  // Makes the memory of the gradients, which takes long where there is much of it.
+  // Makes the memory of the gradients, which takes long for large models.
   virtual void Prepare() = 0;
   virtual ConstTensors values() const = 0;
   virtual MutableTensors gradients() const = 0;
   virtual bool GradientFinite(size_t variable) const = 0;
-  // Makes of a variable's gradient what is sent; false if that is not finite.
+  // Encodes a variable's gradient for the push; false: the gradient is not finite in the encoding.
   virtual bool Encode(size_t variable) = 0;
-  // True if gradients may leave while others are still computed: Add says that a variable's is
-  // complete. It returns false if that gradient is not finite, and nothing more is to be added.
+  // Whether gradients may leave while the rest is computed. The caller then calls Add for each
+  // complete gradient. Add returns false if the gradient is not finite, and nothing more is to be
+  // added.
   virtual bool wants_early() const { return false; }
   virtual bool Add(size_t /*variable*/) { return true; }
   virtual bool added(size_t /*variable*/) const { return false; }
-  // From now on the gradients of tables are of these rows, which more batches than the step's have.
+  // Gives the gradients of tables these rows, which cover more batches than the step's batch.
   virtual void UseRows(std::shared_ptr<const TableRows> /*rows*/) {}
 };
 
-// An order says what an exchange is for.
+// What an exchange is for.
 struct ExchangeOrder {
-  std::optional<BatchId> batch;  // of a push; none: a pull alone
-  uint32_t lanes = 1;            // from the batch's on, whose gradients the push is the sum of
+  std::optional<BatchId> batch;  // the batch to push; none: a pull alone
+  uint32_t lanes = 1;            // lanes from `batch` on whose gradients the push sums
   bool rejected = false;
-  std::string rejection = {};  // of a rejected batch, as its lease has it
-  std::string proof = {};      // of the batch's lease; of a run, those of all lanes
-  // A batch of a lease that the worker has, and the proof of that lease, by which it may carry
-  // norms.
+  std::string rejection = {};  // the lease's proof that `batch` is rejected
+  std::string proof = {};      // the lease's proof; for a run, the proofs of all lanes
+  // A batch of a lease at hand and the lease's proof, with which the worker may carry norms.
   BatchId leased = {};
   std::string lease_proof = {};
-  bool exact = false;  // the values as float32 whatever the wire is, for an evaluation
-  // The batches whose rows of tables are brought; no other rows are.
+  bool exact = false;  // pulls float32 values, for an evaluation, whatever the wire is
+  // The batches whose rows of tables the exchange brings.
   std::vector<SharedRows> rows = {};
-  // The state that the values must have (ExchangeRequest.state); nullopt: as they are now.
+  // The state that the values must have (ExchangeRequest.state); nullopt: any state.
   std::optional<uint64_t> state = {};
-  uint32_t wait_ms = 0;  // how long an answer may wait for that; 0: as long as the session likes
+  uint32_t wait_ms = 0;  // how long the ps may hold back an answer; 0: as the session likes
 
   // Set by the session.
-  uint32_t buffer = 0;  // whose gradients are sent
+  uint32_t buffer = 0;  // the buffer with the gradients to send
   std::optional<RoundNorms> norms = {};
   std::shared_ptr<PulledRows> incoming = {};
 };
 
-// What a ps tells of a partition of a variable in a round whose norms are wanted.
+// The sum of squares of a partition's mean gradient in a round, as a ps tells for norms.
 struct ToldSquares {
   uint32_t variable = 0;
   PartitionState state;
 };
 
 struct ExchangeOutcome {
-  uint32_t next = 0;  // least over the partitions; UINT32_MAX where there are none
-  // By at least one partition, or taken into the sum of a round.
+  uint32_t next = 0;  // least over the partitions; UINT32_MAX without partitions
+  // At least one partition has applied the push or taken it into the sum of a round.
   bool applied = false;
-  bool gap = false;        // for at least one
-  bool partly = false;     // at least one has some lanes of a run, but not all, and took none
-  uint64_t staleness = 0;  // most updates since the values were read, before this one
-  // The values of a ps at least have not the state that was asked for: they are not there. A push
-  // has been entered all the same.
+  bool gap = false;        // at least one partition lacks an earlier batch
+  bool partly = false;     // a partition has some lanes of a run, not all, and took none
+  uint64_t staleness = 0;  // most updates of a partition between pull and push
+  // At least one ps does not have the wanted state yet, so the exchange brought no values. The push
+  // has been entered nevertheless.
   bool waits = false;
-  std::vector<uint32_t> missing = {};  // then: lanes that are behind, ascending
-  // Then: a round waits for norms, which this worker knows now and has not carried to ps yet. The
-  // next exchange does.
+  std::vector<uint32_t> missing = {};  // with `waits`: lanes that are behind, ascending
+  // With `waits`: this worker's next exchange will carry norms for which a round waits.
   bool carries_norms = false;
-  bool norms_wanted = false;  // by a ps
+  bool norms_wanted = false;  // a ps waits for norms
   std::vector<ToldSquares> told = {};
 };
 
-// Values, and what keeps them in memory though the session may end.
+// Values, and the owner that keeps the values in memory when the session ends.
 struct HeldValues {
   ConstTensors tensors;
   std::shared_ptr<const void> keep;
 };
 
 struct ExchangeResult {
-  // OK, INVALID_ARGUMENT if the push was refused whole, or why some values are not there.
+  // OK; INVALID_ARGUMENT: the push was refused whole; otherwise why values are missing.
   absl::Status error;
   ExchangeOutcome outcome;
 };
@@ -103,29 +103,29 @@ class ParameterSession {
   using DoneFn = std::function<void(const ExchangeResult&)>;
   virtual ~ParameterSession() = default;
 
-  // Makes the memory of the values on the executor, and then calls `done` on the loop.
+  // Makes the memory of the values on the executor, then calls `done` on the loop.
   virtual void Open(std::function<void()> done) = 0;
 
-  // Whether the values have these rows of tables as the last exchange brought them. Null: the model
-  // has no tables.
+  // Whether the last exchange brought these rows of tables. `rows` is null for a model without
+  // tables.
   virtual bool Has(const SharedRows& rows) const = 0;
-  // Begins a step of a batch that reads these rows of tables, which must be there: until End, the
-  // values are not written. Of several steps that are computed side by side each has a `place`,
-  // from 0 on, and arrays that are its own until it is exchanged, or another step has the place.
+  // Begins a step of a batch that reads these rows of tables, which must be at hand. Until End, the
+  // values are not written. Steps that are computed side by side have different places, from 0 on.
+  // A step owns the arrays of its place until the step is exchanged or a new step takes the place.
   virtual std::shared_ptr<StepArrays> Begin(const SharedRows& rows, uint32_t place) = 0;
   virtual void End() = 0;
-  // The step will not be exchanged.
+  // Ends a step without an exchange.
   virtual void GiveUp(const StepArrays& step) = 0;
 
-  // Sends the step's gradients if `order` is a push that is not rejected, and brings newer values.
+  // Sends the step's gradients, if `order` is a push that is not rejected, and brings newer values.
   // Calls `done` on the loop, but not between Begin and End.
   virtual void Exchange(ExchangeOrder order, const std::shared_ptr<StepArrays>& step,
                         DoneFn done) = 0;
 
-  // The values as they are, for an evaluation; of tables, the rows that the last exchange brought.
-  // No exchange may be under way while they are read.
+  // Returns the current values for an evaluation: of tables, the rows from the last exchange. No
+  // exchange may be under way while the values are read.
   virtual HeldValues values() const = 0;
-  // Whom the exchange under way waits for, if that takes long; else "".
+  // Names the ps that an exchange has long waited for; "" if no exchange waits long.
   virtual std::string WaitsFor() const = 0;
 };
 

@@ -1,5 +1,6 @@
-// Which ps hold which rows of which variables in one session, as a worker needs it to cut variables
-// into what each ps is sent. Constant after construction: any thread. Pure.
+// The ps that hold each partition in a session, and the rows of each partition. A worker uses the
+// layout to cut variables into the messages to each ps. Constant after construction: any thread.
+// Pure.
 #pragma once
 
 #include <cstddef>
@@ -31,11 +32,11 @@ struct PartitionReplica {
   bool table = false;
   bool trained = false;
   bool moving_average = false;
-  // PartitionSpec.copies lists this ps: it gets every push that the first holder gets, but workers
-  // pull the values from the first holder and only the state from this one.
+  // PartitionSpec.copies lists the ps: workers send all holders of a partition the same pushes, but
+  // pull values from the first holder, and from further holders only the state.
   bool further_holder = false;
 
-  // Returns the ids in `rows` that belong to the partition; empty unless it is part of a table.
+  // Returns the ids in `rows` that belong to the partition; empty for other variables than tables.
   std::span<const uint64_t> IdsIn(const TableRows* rows) const;
   // Returns where the partition lies in an array of the variable: for a table, in an array of
   // `rows` (null: no rows).
@@ -60,16 +61,17 @@ class PartitionLayout {
   // Whether some partition has more than one holder.
   bool has_copies() const { return has_copies_; }
   // Whether exchanges go to `ps`. A ps without partitions may be dead if partitions have further
-  // holders or the session does not say which process it is.
+  // holders or the session does not name the process.
   bool TakesPart(uint32_t ps) const { return !of_ps_[ps].empty() || (known_[ps] && !has_copies_); }
 
  private:
   void Add(uint32_t ps, const PartitionReplica& replica);
 
   std::vector<std::vector<PartitionReplica>> of_ps_;
-  std::vector<absl::flat_hash_map<uint32_t, size_t>> index_of_id_;  // by ps: index in of_ps_[ps]
+  std::vector<absl::flat_hash_map<uint32_t, size_t>>
+      index_of_id_;  // index: ps; index in of_ps_[ps]
   std::vector<std::vector<PartitionReplica>> of_variable_;
-  std::vector<bool> known_;  // by ps: the session has its boot id
+  std::vector<bool> known_;  // index: ps; the session has the boot id
   size_t partitions_ = 0;
   bool has_copies_ = false;
 };

@@ -10,7 +10,7 @@
 
 namespace paracord {
 
-// Of reading a batch or computing with it, where `otherwise` is what counts against the batch.
+// The problem of reading a batch or computing with it; `otherwise` counts against the batch.
 inline Problem ProblemOfBatch(const absl::Status& error, Problem otherwise) {
   return absl::IsResourceExhausted(error) || absl::IsUnimplemented(error) ||
                  absl::IsFailedPrecondition(error)
@@ -18,8 +18,8 @@ inline Problem ProblemOfBatch(const absl::Status& error, Problem otherwise) {
              : otherwise;
 }
 
-// Of an exchange with the ps. A ps that refused a push has named what is wrong with it. One that no
-// longer has the state that was wanted is asked by who is behind all others.
+// The problem of an exchange with the ps. A ps that refuses a push names the fault of the push. A
+// ps no longer has the wanted state if this worker is behind all others.
 inline Problem ProblemOfExchange(const absl::Status& error, bool pushed) {
   if (IsStateGone(error)) return PROBLEM_GAP;
   if (IsLimit(error) || absl::IsUnimplemented(error)) return PROBLEM_LIMIT;

@@ -17,12 +17,12 @@ namespace paracord {
 namespace {
 
 constexpr int64_t kRetryMs = 100;
-// For a state, until a ps says that it is not there yet. Meanwhile a lane that the coordinator
-// grants, for which others may be waiting, is not begun.
+// How long a ps may hold back an answer whose state is not there. The worker begins no newly
+// granted lane meanwhile, for which others may be waiting.
 constexpr int64_t kWaitMs = 100;
-constexpr int64_t kSlowMs = 1500;         // of an exchange, until it is said whom it waits for
-constexpr int64_t kTracks = 1000;         // of the trace: a line for each ps, because they overlap
-constexpr uint32_t kNoRoomDoublings = 4;  // of kRetryMs, while a ps has no room
+constexpr int64_t kSlowMs = 1500;         // an exchange this long names the ps it waits for
+constexpr int64_t kTracks = 1000;         // each ps has a track: calls overlap
+constexpr uint32_t kNoRoomDoublings = 4;  // doublings of kRetryMs while a ps has no room
 
 size_t TrainedPartitions(const Session& session, std::span<const VariableSpec> variables) {
   return static_cast<size_t>(
@@ -34,7 +34,7 @@ size_t TrainedPartitions(const Session& session, std::span<const VariableSpec> v
 
 }  // namespace
 
-// The values of the copy and the gradients of one of its buffers; of tables, the step's rows.
+// The values of the copy, the gradients of one of its buffers, and the rows of tables of a step.
 class PsSession::Step : public StepArrays {
  public:
   Step(std::shared_ptr<ParameterCopy> copy, uint32_t buffer, SharedRows rows,
@@ -74,11 +74,11 @@ class PsSession::Step : public StepArrays {
 
  private:
   const std::shared_ptr<ParameterCopy> copy_;
-  const std::shared_ptr<PulledRows> pulled_;  // which values_ point to
+  const std::shared_ptr<PulledRows> pulled_;  // owner of the memory in values_
   const uint32_t buffer_;
   const SharedRows rows_;
   std::vector<std::span<const float>> values_;
-  std::vector<std::vector<float>> gathered_;       // by variable
+  std::vector<std::vector<float>> gathered_;       // index: variable
   const std::shared_ptr<StagedPushSender> early_;  // or nullptr
 };
 
@@ -91,15 +91,15 @@ PsSession::PsSession(PsSessionOptions options, Session session, std::shared_ptr<
       links_(std::move(links)),
       environment_(environment),
       stale_(std::move(stale)),
-      // A norm needs all gradients, a residual the exchange before; with overlap a push keeps
-      // nobody waiting. Of lanes side by side most are pushed later, or as a sum.
+      // Norms need all gradients, and residuals the exchange before; with overlap nobody waits for
+      // a push. Lanes computed side by side are mostly pushed later, or as a sum.
       pushes_early_(!options_.overlap && !options_.transfer.keeps_residuals() &&
                     !workload_->clip.on() && workload_->devices == nullptr),
       early_pauses_(std::make_shared<StagedPushPauses>(links_.size())),
       norms_(TrainedPartitions(session_, workload_->program->variables()),
              static_cast<uint32_t>(workload_->program->variables().size())) {}
 
-// Its pages come into being: where there are many that takes longer than the loop may be silent.
+// Making the copy touches its pages, which takes longer for large models than the loop may block.
 void PsSession::Open(std::function<void()> done) {
   const auto made = std::make_shared<std::shared_ptr<ParameterCopy>>();
   environment_.executor.Run(
@@ -109,7 +109,7 @@ void PsSession::Open(std::function<void()> done) {
         const size_t devices = workload->devices == nullptr ? 1 : workload->devices->size();
         *made = std::make_shared<ParameterCopy>(session, program.variables(), transfer, memory,
                                                 devices);
-        (*made)->gradients().Prepare(0);  // the other one's come with the first batch
+        (*made)->gradients().Prepare(0);  // the second comes with its batch
       },
       gate_.Enter([this, made, done = std::move(done)] {
         copy_ = std::move(*made);
@@ -123,8 +123,8 @@ bool PsSession::Has(const SharedRows& rows) const {
   return pulled != nullptr && std::ranges::find(pulled->batches, rows) != pulled->batches.end();
 }
 
-// Steps side by side have a buffer each, and there are no others. A single step that is computed
-// while another one is exchanged has the other buffer.
+// Steps side by side have a buffer each. A step that is computed during an exchange has the buffer
+// that the exchange does not use.
 std::shared_ptr<StepArrays> PsSession::Begin(const SharedRows& rows, uint32_t place) {
   const bool single = workload_->devices == nullptr;
   const uint32_t buffer = single && calls_.done != nullptr ? 1 - calls_.order.buffer : place;
@@ -139,7 +139,7 @@ std::shared_ptr<StepArrays> PsSession::Begin(const SharedRows& rows, uint32_t pl
   return std::make_shared<Step>(copy_, buffer, rows, std::move(early));
 }
 
-// Nobody reads the values now: what came back meanwhile takes their place.
+// Nobody reads the values now, so replies that came meanwhile are taken over.
 void PsSession::End() {
   reading_ = false;
   if (calls_.done == nullptr) return;
@@ -148,13 +148,13 @@ void PsSession::End() {
   const Gate::Pass session = gate_.Hold();
   for (auto& [ps, reply] : std::exchange(calls_.parked, {})) {
     Answered(ps, std::move(reply));
-    if (!session.open()) return;  // the reply was one that ends it
+    if (!session.open()) return;  // the reply ended the session
   }
 }
 
 void PsSession::GiveUp(const StepArrays& step) {
   const Step& own = static_cast<const Step&>(step);
-  // Some of the calls that were sent early may be under way.
+  // Calls with early gradients may be under way.
   if (own.early() == nullptr || !own.early()->any_sent()) return;
   PROBE("worker.staged_push.given_up");
   copy_->gradients().GiveUp(own.buffer());
@@ -207,7 +207,7 @@ std::string PsSession::WaitsFor() const {
 
 void PsSession::Send(uint32_t ps) {
   PsTries& tries = calls_.tries[ps];
-  // Repeated, it carries all itself: what was sent early is used once, if it ever came.
+  // A repeated call carries all gradients: a ps uses early gradients for a single call.
   const bool first = tries.sent++ == 0;
   const StagedGradients* const staged =
       first && calls_.early != nullptr ? calls_.early->For(ps) : nullptr;
@@ -221,7 +221,7 @@ void PsSession::Send(uint32_t ps) {
     answering->compare_exchange_strong(never, TraceBegin());
   };
   OutgoingExchange request = copy_->Request(ps, options_.task, calls_.order, staged);
-  // With overlap the values may be read while they come.
+  // With overlap the executor may read the values while a reply comes.
   std::shared_ptr<ReplySink> sink =
       MakeExchangeSink(request.reply_bytes_max,
                        [copy = copy_, place = std::move(request.place), overlap = options_.overlap,
@@ -241,7 +241,7 @@ void PsSession::Send(uint32_t ps) {
                        });
 }
 
-// Takes the values over; the error is that of TakeReply.
+// Takes the values over; errors as of ParameterCopy::TakeReply.
 absl::Status PsSession::Take(uint32_t ps, const absl::Cord& reply) {
   FAILPOINT("worker.exchanged");
   const PsTries& tries = calls_.tries[ps];
@@ -278,7 +278,7 @@ void PsSession::Answered(uint32_t ps, absl::StatusOr<absl::Cord> reply) {
   }
   PsTries& tries = calls_.tries[ps];
   if (absl::IsNotFound(error) && tries.staged) {
-    // Nothing has changed there, and this was no try.
+    // The ps has changed nothing, and the call counts as no try.
     calls_.early->Refused(ps);
     --tries.sent;
     return Send(ps);
@@ -288,7 +288,7 @@ void PsSession::Answered(uint32_t ps, absl::StatusOr<absl::Cord> reply) {
   if (SendAgain(ps, error)) return;
   tries.answered = true;
   if (!error.ok() && calls_.result.error.ok()) calls_.result.error = error;
-  // Refused whole, it has changed nothing there; otherwise nobody knows.
+  // A ps that refuses a push whole has applied nothing; after any other error nobody knows.
   const bool pushed = calls_.order.batch.has_value();
   if (!error.ok() && pushed && !absl::IsInvalidArgument(error)) copy_->ForgetResiduals(ps);
   if (--calls_.open == 0 && !reading_) Finish();
@@ -321,8 +321,9 @@ void PsSession::TracePull(uint32_t ps) const {
   TraceEnd("pull", pushed ? tries.answering->load() : tries.begun, kTracks + ps);
 }
 
-// Nothing: it was tried often enough. A ps without room is well, and says so at once, so that tries
-// would be over in no time: it is asked for as long as tries that are not answered would take.
+// Returns nullopt when the tries are used up. A ps without room is alive and refuses at once, so
+// counting tries would end in no time: such a ps is asked for as long as unanswered tries would
+// take.
 std::optional<int64_t> PsSession::RetryAfter(PsTries& tries, const absl::Status& error) const {
   if (!absl::IsResourceExhausted(error)) {
     if (tries.sent - tries.no_room < options_.tries) return kRetryMs;

@@ -1,6 +1,6 @@
-// A ParameterSession with the ps of a cluster: a copy of the parameters (parameter_copy.h), calls
-// that are repeated until they are answered or were tried often enough, and gradients that leave
-// early (staged_push.h). Owned by the trainer, used on the loop.
+// A ParameterSession with the ps of a cluster. Keeps a copy of the parameters (parameter_copy.h),
+// repeats calls until a ps answers or the tries are used up, and sends gradients early
+// (staged_push.h). Owned by the trainer, used on the loop.
 #pragma once
 
 #include <atomic>
@@ -28,7 +28,7 @@ namespace paracord {
 struct PsSessionOptions {
   std::string task;
   int64_t exchange_ms = 10000;  // deadline of one try
-  uint32_t tries = 3;           // of one exchange
+  uint32_t tries = 3;           // tries of an exchange
   TransferOptions transfer;
   bool overlap = false;  // values may be read while an exchange is under way
   uint64_t staged_push_bytes = kStagedPushBytes;
@@ -36,8 +36,9 @@ struct PsSessionOptions {
 
 class PsSession : public ParameterSession {
  public:
-  // `stale`: a ps is not the one of the session any more, or answers what cannot be; the session is
-  // over, and may be destroyed in the call. The links, one for each ps, must outlive it.
+  // `stale` is called when a ps is no longer the session's process or sends an impossible answer:
+  // the session is over, and may be destroyed in the call. The links, one for each ps, must outlive
+  // the session.
   PsSession(PsSessionOptions options, Session session, std::shared_ptr<Workload> workload,
             std::vector<Link*> links, Environment environment,
             std::function<void(std::string why)> stale);
@@ -55,26 +56,26 @@ class PsSession : public ParameterSession {
   class Step;
   struct PsTries {
     uint32_t sent = 0;
-    uint32_t no_room = 0;  // of these the ps had no room for; they cost no try
+    uint32_t no_room = 0;  // calls that a ps without room refused, which cost no try
     int64_t no_room_since_ms = 0;
     bool answered = false;
     int64_t first_sent_ms = 0;
-    std::string problem;         // of the last that failed
-    bool staged = false;         // the last named what was sent early
-    bool shares_memory = false;  // the last may be answered in memory of the ps
-    int64_t begun = kTraceOff;   // the last
-    // When the ps began to answer the last: the end of "push" and the beginning of "pull".
+    std::string problem;         // why the last try failed
+    bool staged = false;         // the last call named gradients sent early
+    bool shares_memory = false;  // the last call may be answered in memory of the ps
+    int64_t begun = kTraceOff;   // beginning of the last call
+    // When the ps began to answer the last call: the end of "push" and the beginning of "pull".
     std::shared_ptr<std::atomic<int64_t>> answering;
   };
   struct Calls {
     ExchangeOrder order;
-    std::shared_ptr<StagedPushSender> early;  // what was sent before
+    std::shared_ptr<StagedPushSender> early;  // gradients sent before the exchange
     uint32_t open = 0;                        // ps that take part and have not answered
-    std::vector<PsTries> tries;               // by ps
+    std::vector<PsTries> tries;               // index: ps
     ExchangeResult result;
     bool repeated = false;                                // some call may still be sending
     DoneFn done;                                          // null: no exchange is under way
-    std::vector<std::pair<uint32_t, absl::Cord>> parked;  // replies of ps
+    std::vector<std::pair<uint32_t, absl::Cord>> parked;  // replies by ps
   };
 
   void Send(uint32_t ps);
@@ -96,7 +97,7 @@ class PsSession : public ParameterSession {
   const std::shared_ptr<StagedPushPauses> early_pauses_;
 
   NormsCarrier norms_;
-  std::shared_ptr<ParameterCopy> copy_;  // shared with the executor, which makes it
+  std::shared_ptr<ParameterCopy> copy_;  // shared with the executor
   bool reading_ = false;                 // between Begin and End
   uint64_t exchange_id_ = 0;
   Calls calls_;

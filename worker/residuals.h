@@ -1,7 +1,7 @@
-// The residual of each partition: what a lossy encoding dropped of gradients, which the next push
-// carries (error feedback, exchange/compression.h). A push has a pending residual, which replaces
-// the residual once a ps has applied the push, so that nothing is pushed twice. No locks: gradients
-// are encoded while no exchange of theirs is under way.
+// The residual of each partition: the part of gradients that a lossy encoding dropped, and the next
+// push carries (error feedback, exchange/compression.h). A push has a pending residual, which
+// replaces the residual once a ps has applied the push, so that nothing is pushed twice. No locks:
+// gradients are encoded while no exchange of the gradients is under way.
 #pragma once
 
 #include <cstddef>

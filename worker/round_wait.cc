@@ -8,24 +8,24 @@
 namespace paracord {
 namespace {
 
-constexpr int64_t kLongWaitMs = 1500;  // until it is said which lanes are waited for
-constexpr double kBatchKept = 0.8;     // of the mean time, with each further batch
+constexpr int64_t kLongWaitMs = 1500;  // until a status names the lanes waited for
+constexpr double kBatchKept = 0.8;     // part of the mean time that each further batch keeps
 constexpr int64_t kPatienceMsMin = 20;
 constexpr int64_t kAnswerMsMin = 5, kAnswerMsMax = 100;
-constexpr int64_t kLateAnswerMs = 25;  // a lane that is granted meanwhile is computed after that
+constexpr int64_t kLateAnswerMs = 25;  // a lane granted meanwhile is computed later
 
 }  // namespace
 
 std::optional<uint64_t> RoundWait::StateFor(const BatchId& batch) const {
   if (plan_.lanes() == 0) return std::nullopt;
   if (sync_) return StateBeforeRoundOf(batch);
-  // The first rounds of an epoch have all of the epoch before.
+  // The first rounds of an epoch need all of the epoch before.
   const uint64_t behind = std::min<uint64_t>(batch.batch(), staleness_);
   const uint64_t state = StateBeforeRoundOf(batch) - behind;
   return state == 0 ? std::nullopt : std::optional(state);
 }
 
-// A state of one epoch says nothing of the lanes of another one.
+// A state of an epoch says nothing of the lanes of another epoch.
 bool RoundWait::Reached(const BatchId& batch) const {
   const std::optional<uint64_t> state = StateFor(batch);
   if (!state.has_value()) return true;
@@ -38,7 +38,7 @@ std::optional<uint64_t> RoundWait::StateForAll(std::span<const BatchId> batches)
   std::optional<uint64_t> all;
   for (const BatchId& batch : batches) {
     const std::optional<uint64_t> state = StateFor(batch);
-    // A later one would wait for this worker's own batches.
+    // A later state would wait for batches of this worker.
     if (!state.has_value() || *state > StateBeforeRoundOf(batches[0])) continue;
     all = std::max(all, state);
   }
@@ -77,7 +77,7 @@ std::vector<uint32_t> RoundWait::Late(int64_t now_ms) const {
 
 int64_t RoundWait::Answered(std::optional<uint64_t> state, const ExchangeOutcome& outcome,
                             int64_t took_ms) {
-  // Some of the values, or all, are those of now.
+  // Some or all values are current, of an unknown state.
   if (sync_ && (outcome.waits || !state.has_value())) reached_.reset();
   if (!state.has_value()) return 0;
   const bool waited = waits() || outcome.waits;
@@ -96,7 +96,7 @@ std::string RoundWait::WaitsFor() const {
   if (waited_ms_.value_or(0) < kLongWaitMs) return "";
   const std::string behind =
       missing_.empty() ? "" : absl::StrCat(" (behind: lanes ", absl::StrJoin(missing_, ", "), ")");
-  // The last of the rounds that the state has.
+  // The last round that the state contains.
   const uint64_t last = std::max<uint64_t>(*wanted_, 1) - 1;
   const uint64_t rounds = RoundsPerEpoch(plan_);
   return absl::StrCat("round ", last % rounds + 1, " of epoch ", last / rounds + 1, " for ",

@@ -1,7 +1,6 @@
-// Has variables whole, or the rows of tables in a checkpoint's files, and all rows that growing
-// tables have: a batch gets those rows of the tables that it reads, some of which may have no
-// values yet but their first ones. Used on the thread that computes; whatever it is made of must
-// live longer.
+// Gives each batch the rows of tables that the batch reads, from variables at hand or from the
+// files of a checkpoint. A row of a growing table without values has its initial values. Used on
+// the thread that computes; everything passed in must live longer.
 #pragma once
 
 #include <cstdint>
@@ -16,41 +15,41 @@
 
 namespace paracord {
 
-// The variables are in the order of the model's.
+// The variables, in the model's order.
 struct WholeVariables {
   std::vector<std::span<const float>> values;
-  std::vector<std::span<const uint64_t>> ids;  // ascending, of growing tables
-  // Has the rows of tables without values; null: there is no such table. `places` has, by variable,
-  // its index in the checkpoint.
+  std::vector<std::span<const uint64_t>> ids;  // ascending ids of growing tables
+  // Reads the rows of tables without `values`; null: no table lacks values. `places`: by variable,
+  // the index in the checkpoint.
   const CheckpointRows* rows = nullptr;
   std::vector<size_t> places = {};
 };
 
 class RowsForBatch {
  public:
-  // INVALID_ARGUMENT as MakeRowInitializer; or rows are in files of a variable that is no table of
+  // INVALID_ARGUMENT as for MakeRowInitializer, or if a variable with rows in files is no table of
   // the model.
   static absl::StatusOr<RowsForBatch> Make(std::span<const VariableSpec> variables,
                                            const WholeVariables& whole, uint64_t seed);
 
-  // Whether a batch has to be given its rows; else `whole` has everything.
+  // Whether batches have to be given rows; otherwise `whole` has everything.
   bool any() const { return any_; }
   ConstTensors whole() const { return whole_.values; }
-  // Returns what a batch with these rows reads, valid until the next call. An error is that of
-  // reading a checkpoint's file.
+  // Returns the variables for a batch with these rows, valid until the next call. Errors are those
+  // of reading the checkpoint's files.
   absl::StatusOr<ConstTensors> Of(const TableRows& rows);
 
  private:
   struct Table {
     bool is_table = false;
     uint64_t width = 0;
-    RowInitializer first;            // of growing ones
+    RowInitializer first;            // for growing tables
     std::optional<size_t> in_files;  // index among the checkpoint's variables
   };
   absl::Status ReadRows(const Table& table, std::span<const uint64_t> ids, std::span<float> to);
   void CopyRows(size_t variable, std::span<const uint64_t> ids, std::span<float> to) const;
 
-  bool any_ = false;  // growing ones, or rows in files
+  bool any_ = false;  // some table grows or has rows in files
   WholeVariables whole_;
   std::vector<Table> tables_;
   std::vector<std::vector<float>> gathered_;

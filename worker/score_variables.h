@@ -1,5 +1,5 @@
-// Scores a checkpoint on the whole test data: the evaluator and `paracord evaluate`. On the thread
-// that computes.
+// Scores a checkpoint on the whole test data, for the evaluator and `paracord evaluate`. On the
+// thread that computes.
 #pragma once
 
 #include <atomic>
@@ -23,9 +23,9 @@ struct Score {
   nlohmann::json MetricsToJson() const;  // {name: value}; null where it is not finite
 };
 
-// `seed` is the job's, with which rows begin that a growing table lacks. INVALID_ARGUMENT: the
-// workload has no test data, its model has other variables than the checkpoint, or a record does
-// not fit. CANCELLED once `stop` is set.
+// `seed`: the job's, for the initial values of rows that a growing table lacks. INVALID_ARGUMENT:
+// the workload has no test data, the model has other variables than the checkpoint, or a record
+// does not fit. CANCELLED once `stop` is set.
 absl::StatusOr<Score> ScoreVariables(Workload& workload, const StoredVariables& stored,
                                      uint64_t seed, uint64_t batch, const std::atomic<bool>& stop);
 

@@ -1,5 +1,5 @@
-// A model with the values of a checkpoint: its variables are matched by name, and a batch is given
-// those rows of tables that it reads. On the thread that computes.
+// A model with the values of a checkpoint. Variables are matched by name, and each batch is given
+// the rows of tables that the batch reads. On the thread that computes.
 #pragma once
 
 #include <cstdint>
@@ -18,18 +18,18 @@ struct StoredVariables {
   std::span<const VariableSpec> specs;
   std::span<const std::vector<float>> values;
   const VariableIds& ids;
-  const CheckpointRows* rows = nullptr;  // of the tables without values, if there are any
+  const CheckpointRows* rows = nullptr;  // for tables without `values`; null: no table lacks values
 };
 
-// Returns the checkpoint's variables in the order of the model's; what is returned points to them.
-// INVALID_ARGUMENT: the checkpoint has other variables.
+// Returns the checkpoint's variables in the model's order; the result points into `stored`.
+// INVALID_ARGUMENT: the checkpoint has other variables than the model.
 absl::StatusOr<WholeVariables> MatchVariables(std::span<const VariableSpec> model,
                                               const StoredVariables& stored);
 
 class ScoredCheckpoint {
  public:
-  // `seed` is the job's, with which rows begin that a growing table lacks. The program and what
-  // `whole` points to must live longer.
+  // `seed`: the job's, for the initial values of rows that a growing table lacks. The program and
+  // the memory that `whole` points to must live longer.
   static absl::StatusOr<ScoredCheckpoint> Make(GradientProgram& program,
                                                const WholeVariables& whole, uint64_t seed);
 

@@ -10,7 +10,7 @@
 namespace paracord {
 namespace {
 
-constexpr int64_t kPauseMs = 30000;  // after a refusal: what it sends in vain, it sends twice
+constexpr int64_t kPauseMs = 30000;  // since refused gradients are sent twice
 
 }  // namespace
 
@@ -44,8 +44,8 @@ bool StagedPushSender::Add(size_t variable) {
   const uint64_t bytes = gradients.arrays(buffer_)[variable].size_bytes();
   waiting_.push_back(variable);
   waiting_bytes_ += bytes;
-  left_bytes_ -= std::min(left_bytes_, bytes);  // a table's was that of the batch before
-  // The exchange follows at once where hardly anything is left.
+  left_bytes_ -= std::min(left_bytes_, bytes);  // a table's bytes were those of the batch before
+  // The exchange follows at once if hardly any gradients remain.
   if (enough_ == 0 || waiting_bytes_ < enough_ || left_bytes_ * 16 < options_.bytes) return true;
   waiting_bytes_ = 0;
   environment_.loop.Post([self = shared_from_this(), variables = std::exchange(waiting_, {})] {

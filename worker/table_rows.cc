@@ -16,7 +16,7 @@ RowIdList UnionOf(std::span<const uint64_t> a, std::span<const uint64_t> b) {
   return both;
 }
 
-// Adds the other's rows of a growing table, shard by shard.
+// Adds the rows of a growing table in `other`, shard by shard.
 void AddRowsOfSlots(TableRows& all, const TableRows& other, size_t variable) {
   RowIdList ids;
   std::vector<uint32_t> shards = {0};
@@ -59,7 +59,7 @@ void GatherRows(std::span<const uint64_t> pulled, std::span<const float> values,
   to.reserve(ids.size() * width);
   size_t at = 0;
   for (const uint64_t id : ids) {
-    while (pulled[at] != id) ++at;  // in the same order
+    while (pulled[at] != id) ++at;  // pulled rows have the same order
     const auto row = values.subspan(at * width, width);
     to.insert(to.end(), row.begin(), row.end());
   }

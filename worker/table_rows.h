@@ -1,5 +1,5 @@
-// Rows of tables in a worker: those of several batches together, their values as they were pulled,
-// and which rows the batches read that come next. No I/O.
+// Rows of tables in a worker: the rows of several batches together, pulled values, and the rows of
+// coming batches. No I/O.
 #pragma once
 
 #include <cstdint>
@@ -17,23 +17,24 @@ namespace paracord {
 
 using SharedRows = std::shared_ptr<const TableRows>;
 
-// The rows that any of the batches reads; the batch's own if there is just one, null if there is
-// none.
+// Returns all rows that the batches read: for a single batch the batch's own rows, for no batch
+// null.
 SharedRows RowsOfAll(std::span<const SharedRows> batches);
 
-// Values of rows on their way to the worker, and there. Made on the loop; bytes of replies may be
-// written into it by the network.
+// Values of rows that are pulled, or were. Made on the loop; the network may write bytes of
+// replies.
 struct PulledRows {
-  std::vector<SharedRows> batches;              // for which they were pulled
-  SharedRows rows;                              // of all of them
-  std::vector<std::pmr::vector<float>> values;  // by variable, in the order of the ids
+  std::vector<SharedRows> batches;              // the batches that the rows are pulled for
+  SharedRows rows;                              // the rows of all `batches`
+  std::vector<std::pmr::vector<float>> values;  // index: variable; in the order of the ids
 };
 
-// Copies the rows of a batch, which must be among the pulled ones, to `to`.
+// Copies a batch's rows from the pulled rows to `to`. All of the batch's rows must have been
+// pulled.
 void GatherRows(std::span<const uint64_t> pulled, std::span<const float> values,
                 std::span<const uint64_t> ids, std::vector<float>& to);
 
-// The rows of the few batches that were looked at last, `batches` of them.
+// Remembers the rows of the last `batches` batches that were added.
 class RowsAhead {
  public:
   explicit RowsAhead(size_t batches) : batches_(batches) {}

@@ -1,5 +1,4 @@
-// What a worker tells of the batches that it trained, for the history of their epochs. Values; used
-// on the loop.
+// Batches that a worker trained, reported for the history of the epochs. Values; used on the loop.
 #pragma once
 
 #include <cstdint>
@@ -11,31 +10,34 @@
 
 namespace paracord {
 
-// What came of computing a batch.
+// The result of computing a batch.
 struct TrainedBatch {
   uint32_t examples = 0;
   double loss = 0;                   // the mean over the examples
   std::vector<MetricState> metrics;  // over the examples; none: not known
 };
 
-// Batches since the last report, and records that were left out of them, as WorkRequest has them.
+// Batches since the last report, and the records left out of the batches, in the form of
+// WorkRequest.
 struct TrainedLog {
-  // A metric whose state has more values is told of evaluations alone: each report would carry it.
+  // A metric with a larger state is reported for evaluations only, because each report would carry
+  // the state.
   static constexpr int kMetricValuesMax = 4096;
 
   std::vector<TrainedBatches> batches;
   std::vector<std::string> bad_records;
 
-  // Adds a batch that every partition has. One that follows the newest of its split goes with it.
+  // Adds a batch that every partition has. A batch that follows the newest batch of its split
+  // extends the entry of the split.
   void Add(const DataPlan& plan, const BatchId& batch, const TrainedBatch& trained);
 };
 
-// Which bad records a process has named already: a few are enough for people.
+// Remembers which bad records a process has named: people need only a few names.
 class BadRecordNames {
  public:
   static constexpr size_t kNamesMax = 20;
 
-  // Adds those of a batch that are new to `log`.
+  // Adds the names of a batch's new bad records to `log`.
   void Name(const std::vector<std::string>& left_out, TrainedLog& log);
 
  private:

@@ -15,7 +15,7 @@ namespace paracord {
 namespace {
 
 constexpr int64_t kLostMs = 200;  // until ps that could not be reached are asked again
-// A ps that lets a pull wait does so for longer; one that does not is not asked without end.
+// The least time between two pulls of a state: a ps may answer at once that the state is not there.
 constexpr int64_t kWaitMsMin = 20;
 constexpr size_t kRowsAhead = 8;  // batches of each device whose rows are known
 
@@ -60,10 +60,10 @@ bool Trainer::Idle() const {
 bool Trainer::WantsTask() const {
   if (drained_ || lost_.has_value()) return false;
   if (leases_.empty() && evaluations_.empty()) return true;
-  // One lease ahead, asked for with the last batch, keeps a fast worker busy and costs a slow one
-  // no more than the end of its split. With tables it is asked for a batch earlier, so that the
-  // rows of its first batch come with the exchange of the last one. Who waits for the lanes of
-  // others computes those that nobody has.
+  // With the last batch of a lease the worker asks for the next lease, which keeps a fast worker
+  // busy and costs a slow worker no more than the end of its split. With tables the worker asks a
+  // batch earlier, so that the last exchange of a lease brings the rows of the next lease's first
+  // batch. A worker that waits for lanes of others also computes lanes that nobody has.
   return evaluations_.empty() && (rounds_.waits() || leases_.EndsWithin(tables_ ? 2 : 1));
 }
 
@@ -131,7 +131,7 @@ void Trainer::StepLease() {
   tables_ && !known ? Look(wave) : PullAndCompute(wave);
 }
 
-// The next batch, and those of the same round that the other devices compute meanwhile.
+// Returns the next batch, and batches of the same round for the remaining devices.
 Trainer::Wave Trainer::NextWave() const {
   std::vector<BatchId> batches{leases_.batch()};
   for (const BatchId& next : leases_.Following(devices_ - 1)) {
@@ -158,8 +158,8 @@ Trainer::Wave Trainer::NextWave() const {
   return wave;
 }
 
-// Takes what was computed of a batch together with others; null if nothing was, and then what was
-// computed of others is dropped, since the next ones need its arrays.
+// Takes the computation of a batch that was computed together with others. Null: there is no such
+// computation, and the others are dropped, because the next wave needs the arrays.
 std::shared_ptr<Computation> Trainer::TakeComputed(const BatchId& batch) {
   const auto found = std::ranges::find_if(
       computed_, [&](const auto& each) { return SameBatch(each->batch, batch); });
@@ -173,8 +173,8 @@ std::shared_ptr<Computation> Trainer::TakeComputed(const BatchId& batch) {
   return computed;
 }
 
-// Finds the rows that batches read: nobody has looked at the first ones before, nor at those after
-// a gap.
+// Finds the rows that a wave's batches read, where nobody has looked ahead: for the first batches
+// and after a gap.
 void Trainer::Look(Wave wave) {
   wave[0]->next = leases_.Following(batches_ahead());
   environment_.executor.Run(
@@ -187,15 +187,15 @@ void Trainer::Look(Wave wave) {
         if (problem != PROBLEM_NONE) return GiveUp(*wave[0], problem, message);
         const auto bad = std::ranges::find_if(
             wave, [&](const auto& each) { return each->problem(message) != PROBLEM_NONE; });
-        wave.erase(bad, wave.end());  // it is said when they are the next ones
+        wave.erase(bad, wave.end());  // reported once the bad batch is next
         for (const auto& each : wave) rows_ahead_.Add(each->batch, each->rows);
         Learn(*wave[0]);
         PullAndCompute(wave);
       }));
 }
 
-// While the exchange is under way: which rows the batches after the next one read. It is known when
-// the next one is computed.
+// While an exchange is under way, finds the rows that the batches after the next batch read. The
+// executor has found the rows before the next batch is computed.
 void Trainer::LookAhead() {
   const auto look = std::make_shared<Computation>();
   for (const BatchId& next : leases_.Following(batches_ahead() + devices_)) {
@@ -230,8 +230,8 @@ void Trainer::PullAndCompute(const Wave& wave) {
   });
 }
 
-// Pulls what batches of a round need, of which the first is next, unless it is there, and then goes
-// on. `rows`: of tables, that they read.
+// Pulls values for batches of a round, unless the values at hand will do, and goes on with `then`.
+// `batches[0]` is next. `rows`: rows of tables that the batches read.
 void Trainer::WithValues(std::vector<BatchId> batches, const std::vector<SharedRows>& rows,
                          std::function<void()> then) {
   const bool has_rows =
@@ -249,8 +249,8 @@ void Trainer::WithValues(std::vector<BatchId> batches, const std::vector<SharedR
   Ask(std::move(order), failed, std::move(then));
 }
 
-// Pulls once, and goes on if the state is there; else Next asks again, unless there is something
-// else to do by then.
+// Pulls once, and goes on with `then` if the ps have the state. Otherwise Next pulls again, or
+// turns to work that has come meanwhile.
 void Trainer::Ask(ExchangeOrder order, std::function<void(const absl::Status&)> failed,
                   std::function<void()> then) {
   const int64_t begun_ms = environment_.loop.NowMs();
@@ -268,9 +268,9 @@ void Trainer::Ask(ExchangeOrder order, std::function<void(const absl::Status&)> 
            });
 }
 
-// The ps have left the state that the lane at hand needs: others have computed its batch. Until the
-// coordinator has read the ledgers it may lease the lane to this worker again, whose next pull
-// would fail at once as well.
+// The ps have left the state that the lane at hand needs: others have computed the lane's batch.
+// Until the coordinator has read the ledgers it may lease the lane to this worker again, and the
+// next pull would fail at once.
 void Trainer::Outrun(const std::string& message) {
   PROBE("worker.outrun");
   Finish(PROBLEM_GAP, message);
@@ -283,12 +283,12 @@ void Trainer::Outrun(const std::string& message) {
   if (WantsTask()) callbacks_.wants_task();
 }
 
-// Nobody else may be left to carry the norms of the round that was pushed last.
+// This worker may be the only worker left to carry the norms of the round that was pushed last.
 void Trainer::AwaitRound() {
   ExchangeOrder order;
   order.state = awaits_;
   const auto failed = [this](const absl::Status& error) {
-    awaits_.reset();  // somebody else is further, or else the round's lanes are granted again
+    awaits_.reset();  // others are further, or the round's lanes are granted again
     if (ProblemOfExchange(error, /*pushed=*/false) == PROBLEM_UNREACHABLE) {
       return LoseParameters(Text(error));
     }
@@ -311,7 +311,7 @@ std::vector<SharedRows> Trainer::RowsFor(const std::vector<BatchId>& batches) co
   return rows;
 }
 
-// The batches that are computed after those of the push under way, of `run` lanes.
+// Returns the batches to compute after the `run` lanes of the push under way.
 std::vector<BatchId> Trainer::NotComputed(uint32_t run) const {
   std::vector<BatchId> following = leases_.Following(batches_ahead() + computed_.size(), run);
   std::erase_if(following, [this](const BatchId& batch) {
@@ -335,7 +335,7 @@ void Trainer::ComputeAhead(const BatchId& batch) {
   ahead_->key = BatchKey(plan_, batch);
   ahead_->rows = rows_ahead_.Find(batch);
   ahead_->upcoming = leases_.Upcoming(1 + kUpcomingMax);
-  ahead_->upcoming.erase(ahead_->upcoming.begin());  // the batch itself
+  ahead_->upcoming.erase(ahead_->upcoming.begin());  // without `batch`
   PROBE("worker.ahead");
   Compute({ahead_}, [] {});
 }
@@ -349,15 +349,15 @@ void Trainer::DropAhead() {
 
 // ---- with lanes, ps that cannot be reached
 
-// Each lane here would keep everybody waiting for as long as it takes to find that a ps does not
-// answer. So all go back, and none is wanted until every ps has answered.
+// Each lane at hand would keep all workers waiting until a ps is found not to answer. So the worker
+// gives back all leases and takes none until every ps has answered.
 void Trainer::LoseParameters(const std::string& message) {
   PROBE("worker.lost");
   lost_ = message;
   awaits_.reset();
   GiveBackAll();
   environment_.loop.PostAfter(kLostMs, gate_.Enter([this] { AskWhetherTheyAnswer(); }));
-  Next();  // it may be about to leave
+  Next();  // the worker may be draining
 }
 
 void Trainer::GiveBackAll() {

@@ -1,13 +1,13 @@
-// One session of a worker: works off leases batch by batch (data and gradients on the executor,
-// then one exchange) and scores ranges of the test data. With `overlap` the next batch is computed,
-// on the values of the exchange before, while the exchange of this one is under way. There is never
-// more than one exchange and one computation. With lanes it asks for the values of a round, and a
-// pull that waits for others is asked again, with what has been granted meanwhile. In synchronous
-// training it pushes a batch, even a rejected one, only while its values are those of exactly the
-// state before the batch's round, in every partition. With several devices lanes of a round are
-// computed side by side; they are pushed one after another, or added up in runs. Owned by the
-// Worker, used on the loop. Of who keeps the parameters it knows the ParameterSession; what it has
-// to say to the coordinator goes through its callbacks.
+// Trains in one session of a worker: works off leases batch by batch (reads data and computes
+// gradients on the executor, then exchanges with the ps) and scores ranges of the test data. At
+// most one exchange and one computation are under way. With `overlap` the next batch is computed,
+// on the values of the exchange before, while a batch is exchanged. With lanes an exchange asks for
+// the values of a round, and the trainer repeats a pull that has to wait, for lanes granted
+// meanwhile as well. In synchronous training the trainer pushes a batch, even a rejected batch,
+// only while every partition's values have exactly the state before the batch's round. Several
+// devices compute lanes of a round side by side; the lanes are pushed one after another, or as the
+// sums of runs. Owned by the Worker, used on the loop. Talks to the ps through the
+// ParameterSession, and to the coordinator through callbacks.
 #pragma once
 
 #include <cstdint>
@@ -37,10 +37,10 @@ namespace paracord {
 struct TrainerCallbacks {
   std::function<void(const LeaseReport&)> report;
   std::function<void(const EvaluationReport&)> evaluated;
-  std::function<void()> wants_task;  // soon nothing will be left to do
+  std::function<void()> wants_task;  // the leases at hand will soon end
 };
 
-// Since they were last taken; in the units of WorkRequest.
+// Counts since the last TakeCounters, in the units of WorkRequest.
 struct StepCounters {
   uint64_t computed = 0;
   uint64_t duplicates = 0;
@@ -56,15 +56,16 @@ struct StepCounters {
 struct TrainerOptions {
   bool overlap = false;
   bool keeps_residuals = false;  // encoding a gradient needs the outcome of the exchange before
-  bool exact_values = true;      // what training pulls is what an evaluation needs
+  bool exact_values = true;      // training pulls values as exactly as an evaluation does
   uint32_t staleness = 0;        // with lanes: rounds by which the values may be behind
   bool sync = false;             // with lanes: the values must be those of the round before
   std::optional<double> backup = {};  // the job's `backup`
-  // With `sync`: rounds are clipped by norms that workers carry between ps, so whoever has pushed
-  // asks for the state after the round until it is there, also where no lease is left.
+  // With `sync`: rounds are clipped by norms that workers carry between ps. A worker that has
+  // pushed asks for the state after the round until the ps have the state, even if no lease is
+  // left.
   bool clips_rounds = false;
-  // With `sync` and several devices: neighbouring lanes are added up and pushed as one. Else each
-  // is pushed by itself.
+  // With `sync` and several devices: neighbouring lanes are added up and pushed as a sum. Otherwise
+  // each lane is pushed alone.
   bool adds_lanes = false;
   std::shared_ptr<WorkerFigures> figures = std::make_shared<WorkerFigures>();
 };
@@ -75,28 +76,28 @@ class Trainer {
           std::unique_ptr<ParameterSession> parameters, Environment environment,
           TrainerCallbacks callbacks);
 
-  // Leases, or with lanes new ends of some at hand. Those that come together are all there when the
-  // trainer goes on, so that lanes of a round can be computed side by side.
+  // Takes leases, or new ends of leases of lanes. Leases that come in one reply are all at hand
+  // before the trainer goes on, so that lanes of a round can be computed side by side.
   void Take(std::span<const Lease> leases);
   void Take(const Lease& lease) { Take({&lease, 1}); }
   void Take(const EvaluationLease& lease);
   bool Idle() const;
-  // True if it cannot go on before others, whose lanes its pull waits for, have.
+  // Whether a pull waits for lanes of other workers.
   bool Waits() const { return rounds_.waits(); }
-  // Lanes of others that it has waited for so long that it may compute them, too.
+  // Returns overdue lanes of other workers, which this worker may compute, too.
   std::vector<uint32_t> Late() const { return rounds_.Late(environment_.loop.NowMs()); }
-  // True if a further lease would not wait long.
+  // Whether the trainer could begin a further lease soon.
   bool WantsTask() const;
   // After the batch under way: gives back the leases, then runs `drained`.
   void Drain(std::function<void()> drained);
   StepCounters TakeCounters();
-  // Whom the exchange under way waits for, if that takes long; else "".
+  // Names the ps or lanes that an exchange has long waited for; "" if no exchange waits long.
   std::string WaitsFor() const;
-  // Ids of the leases and ranges of an evaluation at hand.
+  // Returns the ids of the leases and of the evaluation ranges at hand.
   std::vector<uint64_t> Holds() const;
 
  private:
-  // Lanes of one round, which are computed side by side, in their order.
+  // Lanes of a round in ascending order, which are computed side by side.
   using Wave = std::vector<std::shared_ptr<Computation>>;
 
   void Next();
@@ -113,7 +114,8 @@ class Trainer {
   void AwaitRound();
   void Learn(const Computation& computation);
   void LookAhead();
-  // For which an exchange brings rows: with overlap the next one is computed before it is over.
+  // The number of coming batches whose rows an exchange brings. With overlap a batch is computed
+  // before the exchange has ended, so the batch after needs rows, too.
   size_t batches_ahead() const { return computes_ahead() ? 2 : devices_; }
   bool computes_ahead() const { return options_.overlap && devices_ == 1; }
   std::vector<SharedRows> RowsFor(const std::vector<BatchId>& batches) const;
@@ -151,8 +153,8 @@ class Trainer {
   const std::unique_ptr<ParameterSession> parameters_;
   const Environment environment_;
   const TrainerCallbacks callbacks_;
-  const bool tables_;     // the model has some
-  const size_t devices_;  // that compute side by side
+  const bool tables_;     // the model has tables
+  const size_t devices_;  // devices that compute side by side
 
   LeaseQueue leases_;
   RoundWait rounds_;
@@ -161,8 +163,8 @@ class Trainer {
   bool busy_ = false;                        // a batch, an evaluation or opening the parameters
   bool pulled_ = false;                      // the values are as new as the last exchange
   std::optional<uint64_t> evaluated_epoch_;  // the epoch whose parameters the values are
-  std::shared_ptr<Computation> ahead_;       // of the batch after the one that is exchanged
-  std::deque<std::shared_ptr<Computation>> computed_;  // of the last wave, not pushed yet
+  std::shared_ptr<Computation> ahead_;       // the batch after the exchanged batch
+  std::deque<std::shared_ptr<Computation>> computed_;  // lanes of the last wave, not pushed
   std::optional<uint64_t> one_by_one_;  // the state before the round whose lanes are not added up
   std::optional<uint64_t> awaits_;      // the state after the last push, where rounds are clipped
   std::optional<std::string> lost_;  // with lanes: why a ps cannot be reached; nullopt: all can be

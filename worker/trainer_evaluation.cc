@@ -1,5 +1,5 @@
-// Scoring a range of the test data: the values are pulled exactly, once an epoch, and the program
-// runs over the range on the executor. Of a model with tables the rows of each batch are pulled.
+// Scores a range of the test data: pulls exact values once an epoch and runs the program over the
+// range on the executor. With tables, pulls the rows of each batch.
 #include <memory>
 #include <utility>
 
@@ -28,7 +28,7 @@ void Trainer::StartEvaluation() {
   Exchange(order, nullptr, [this, epoch = lease.epoch()](const ExchangeResult& result) {
     if (result.error.ok()) {
       evaluated_epoch_ = epoch;
-      // Training goes on with values as they travel, not with exact ones.
+      // Training needs values in the wire's encoding, not exact values.
       if (!options_.exact_values) pulled_ = false;
       return RunEvaluation();
     }
@@ -47,7 +47,7 @@ void Trainer::Scored(const EvaluationReport& report) {
   Next();
 }
 
-// A batch after the other: its data, its rows, its score.
+// Scores batch after batch: reads data, pulls rows, computes.
 void Trainer::ScoreRows(const std::shared_ptr<ScoredRange>& range) {
   const auto run = [this, range](auto work, std::function<void()> then) {
     const auto status = std::make_shared<absl::Status>();
@@ -66,7 +66,7 @@ void Trainer::ScoreRows(const std::shared_ptr<ScoredRange>& range) {
       range->report.set_message(Sendable(pulled.error));
       return Scored(range->report);
     }
-    pulled_ = false;  // training goes on with rows of its own
+    pulled_ = false;  // training pulls its own rows
     run(
         [values = parameters_->values()](Workload& workload, ScoredRange& of) {
           return ScoreWithRows(workload, values.tensors, of);

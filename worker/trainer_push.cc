@@ -1,5 +1,5 @@
-// What a trainer does with batches on the values at hand: computes them, pushes them one by one or
-// as the sum of a run of lanes, and says what became of them.
+// Computes batches on the values at hand, pushes the batches one by one or as the sum of a run of
+// lanes, and counts the outcomes.
 #include <algorithm>
 #include <utility>
 
@@ -20,7 +20,7 @@ void Trainer::Compute(const Wave& wave, std::function<void()> done) {
   rounds_.Stop();
   for (uint32_t place = 0; place < wave.size(); ++place) {
     wave[place]->step = parameters_->Begin(wave[place]->rows, place);
-    // The residual of the gradient before is only known when its exchange is over.
+    // The residual of the gradient before is known once the exchange before is over.
     wave[place]->encodes = !(options_.keeps_residuals && (options_.overlap || devices_ > 1));
   }
   const bool adds = options_.adds_lanes && one_by_one_ != rounds_.StateFor(wave[0]->batch);
@@ -68,7 +68,7 @@ void Trainer::GiveUp(const Computation& computation, Problem problem, const std:
   EndLease(problem, message);
 }
 
-// Encodes as a step of its own, because the exchange before had to be over.
+// Encodes apart from computing, once the exchange before is over.
 void Trainer::Encode(const std::shared_ptr<Computation>& computation) {
   environment_.executor.Run(
       [computation, workload = workload_] { EncodeComputation(*computation, *workload); },
@@ -95,11 +95,11 @@ void Trainer::Ready(const Computation& computation) {
   Push(computation.batch, &computation);
 }
 
-// Null: the batch is rejected.
+// A null `computation` rejects the batch.
 void Trainer::Push(const BatchId& batch, const Computation* computation) {
-  // In synchronous training the worker has the state before the batch's round from every ps. So the
-  // batches of earlier rounds are in all partitions, and their lanes, which may have been granted
-  // since the pull, are not asked for again.
+  // In synchronous training the worker has pulled the state before the batch's round from every ps.
+  // So all partitions have the batches of earlier rounds, and lanes at hand, which may have been
+  // granted since the pull, move on to the batch's round.
   while (const auto done = options_.sync ? leases_.OfEarlierRound(batch) : std::nullopt) {
     PROBE("worker.lane.overtaken");
     leases_.GoTo(*done);
@@ -116,7 +116,7 @@ void Trainer::Push(const BatchId& batch, const Computation* computation) {
   order.leased = batch;
   order.lease_proof = leases_.current().proof();
   if (rejected) order.rejection = leases_.rejection();
-  // The rows of a batch that is computed meanwhile are there.
+  // A batch that is computed during the exchange has its rows already.
   order.rows = RowsFor({following.begin() + (ahead && tables_ ? 1 : 0), following.end()});
   order.state = options_.sync
                     ? rounds_.StateAfter(batch, leases_.After(lanes))
@@ -131,8 +131,8 @@ void Trainer::Push(const BatchId& batch, const Computation* computation) {
   if (ahead) ComputeAhead(following[0]);
 }
 
-// The lanes of a run are computed again, since their sum lies where the gradient of the first one
-// lay, and pushed each by itself.
+// The sum of a run has overwritten the gradient of the first lane. So all lanes of the run are
+// computed again, and each is pushed alone.
 void Trainer::PushOneByOne(const BatchId& batch) {
   PROBE("worker.run.one_by_one");
   one_by_one_ = rounds_.StateFor(batch);
@@ -167,7 +167,7 @@ void Trainer::Exchange(ExchangeOrder order, const std::shared_ptr<StepArrays>& s
 void Trainer::Pushed(const BatchId& batch, uint32_t lanes, bool rejected,
                      const ExchangeResult& result) {
   if (!result.error.ok()) {
-    // One of them may be at fault, and which one is seen when they come one by one.
+    // A single lane may be at fault, and pushes one by one will name it.
     const Problem problem = ProblemOfExchange(result.error, /*pushed=*/true);
     if (lanes > 1 && problem == PROBLEM_SHAPE) return PushOneByOne(batch);
     return FailExchange(result.error, /*pushed=*/true);
@@ -204,13 +204,13 @@ void Trainer::Count(uint32_t lanes, const ExchangeOutcome& outcome) {
   }
 }
 
-// Of the lease that is worked on, whose next batch was pushed.
+// Moves the current lease on: its next batch was pushed.
 void Trainer::Progress(const ExchangeOutcome& outcome) {
   if (outcome.gap) {
     leases_.SetNext(std::min(leases_.next(), outcome.next));
     return Finish(PROBLEM_GAP, "a partition lacks an earlier batch");
   }
-  // The ledgers may be ahead of this lease: another worker did the same split.
+  // The ledgers may be ahead of the lease, if another worker had the split.
   leases_.SetNext(std::max(leases_.next() + 1, outcome.next));
   if (leases_.used_up()) return Finish(PROBLEM_NONE, "");
   Report(false, PROBLEM_NONE, "");

@@ -29,7 +29,8 @@ void WorkReports::SayLate(WorkRequest& request) {
   late_said_ = late_;
 }
 
-// Progress within a lease is told now and then; the next batch tells it if this one does not.
+// Progress within a lease is reported now and then: a later batch reports the progress of batches
+// before.
 bool WorkReports::Due(int64_t now_ms, bool at_once) const {
   if (reporting_) return false;
   const bool ended =

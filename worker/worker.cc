@@ -19,13 +19,13 @@ namespace {
 
 constexpr int64_t kJoinMs = 5000;  // deadline of a join
 constexpr int64_t kHoldMs = int64_t{24} * 3600 * 1000;
-constexpr int64_t kLookMs = 3000;   // without a coordinator, until DIR is looked at
+constexpr int64_t kLookMs = 3000;   // without a coordinator, until the worker looks into DIR
 constexpr int64_t kLeaveMs = 1000;  // to say goodbye
 constexpr int64_t kEndedMs = 2000;  // after the job's end, between two looks for a coordinator
 constexpr size_t kShownBytesMax = 100;
 
-// Returns the session with the holders of partitions that exchanges go to: all of them in
-// synchronous training. Otherwise the first alone, because asynchronous updates do not commute.
+// Returns the session with the holders that exchanges go to: all holders in synchronous training,
+// otherwise the first holder alone, because asynchronous updates do not commute.
 Session WithHolders(Session session, bool sync) {
   for (int i = 0; !sync && i < session.partitions_size(); ++i) {
     session.mutable_partitions(i)->clear_copies();
@@ -81,9 +81,9 @@ void Worker::SayOnce(const std::string& what) {
   log_.Info("{}", what);
 }
 
-// A message that cannot be parsed, here or there, is the same the next time: one of us is of
-// another version, or wrong. Not at the first, which may be of a coordinator that is being
-// replaced. True if this is the end.
+// A message that cannot be parsed will not be parsed the next time: the worker or the coordinator
+// has another version, or a bug. A first failure may come from a coordinator that is being
+// replaced. True if the worker gives up.
 bool Worker::Unreadable(const absl::Status& status) {
   constexpr uint32_t kInARow = 5;
   if (!absl::IsInvalidArgument(status) || ++unreadable_ < kInARow) return false;
@@ -125,8 +125,8 @@ void Worker::Join() {
                     [this](const absl::StatusOr<JoinReply>& reply) { JoinAnswered(reply); }));
 }
 
-// A job that is done has no coordinator any more. Where the order of starts is anybody's, one may
-// come that gives it more to do: a worker that has seen none waits for it.
+// A finished job has no coordinator. If processes start in any order, a coordinator with more to do
+// may still come: a worker that has not seen a coordinator yet waits for one.
 void Worker::LookInDir() {
   if (exiting_ || ended_ || options_.dir.empty()) return;
   if (!seen_.LookNow(kLookMs, environment_.loop.NowMs())) return;
@@ -136,7 +136,7 @@ void Worker::LookInDir() {
       gate_.Enter([this, end, since_ms = seen_.seen_ms()] {
         if (!end->has_value() || !seen_.looked()) return;
         int64_t left_ms = since_ms + (*end)->start_ms - environment_.loop.NowMs();
-        // One that stays takes part again whenever a coordinator comes.
+        // A staying worker takes part again when a coordinator comes.
         if (seen_.known() || options_.stay) left_ms = 0;
         if (left_ms > 0) {
           log_.Info("the job is done: waits {} s for a coordinator that gives it more to do",
@@ -150,7 +150,8 @@ void Worker::LookInDir() {
       }));
 }
 
-// It reads nothing there that training needs, so that another DIR is no reason not to take part.
+// The worker reads nothing in DIR that training needs, so with another DIR the worker still takes
+// part.
 void Worker::CheckSameDir(const Session& session) {
   if (options_.dir.empty() || session.claim().empty() || other_dir_said_) return;
   const auto same = std::make_shared<bool>(true);
@@ -201,8 +202,8 @@ void Worker::JoinAnswered(const absl::StatusOr<JoinReply>& reply) {
   }
 }
 
-// The coordinator that had us is not seen: it may come back. Over a new connection, since the name
-// may have led elsewhere for a while.
+// A coordinator of another run has answered. The coordinator of this worker's run may come back,
+// over a new connection, since the name may have led elsewhere for a while.
 void Worker::OtherRun(const std::string& run_id) {
   constexpr int64_t kAgainMs = 1000;
   SayOnce(absl::StrCat("waits: the coordinator at ", options_.coordinator, " leads ",
@@ -222,7 +223,8 @@ void Worker::Open(const std::string& job_json) {
   }
   job_ = *std::move(job);
   opening_ = true;
-  if (std::exchange(workload_, nullptr) != nullptr) {  // first, since both may not have room
+  // Frees the memory first, since there may not be room for both.
+  if (std::exchange(workload_, nullptr) != nullptr) {
     log_.Info("the job has changed: opening it again");
   }
   const auto opened = std::make_shared<absl::StatusOr<Workload>>(absl::UnknownError(""));
@@ -276,12 +278,13 @@ void Worker::StartSession(const Session& session) {
     reports_.Add(report);
     SendWork();
   };
-  // Posted, since they end the trainer that calls them.
+  // Posted, because the session's end destroys the trainer that calls `stale`.
   const auto stale = [this, id = session_](std::string why) {
     environment_.loop.Post(gate_.Enter([this, id, why = std::move(why)] {
       if (id != session_ || trainer_ == nullptr) return;
       EndSession(why);
-      // It may be somebody else who answers there: a new connection finds who has that name by now.
+      // Another process may answer at the address; a new connection finds the process that has the
+      // name now.
       ps_links_.clear();
     }));
   };
@@ -324,7 +327,8 @@ void Worker::EndSession(const std::string& why) {
   reports_.Add(trainer_->TakeCounters());
   trainer_.reset();
   session_ = 0;
-  // A peer that ends every session at once is not asked for the next without end.
+  // Delays the next join, so that a peer that ends every session at once is not asked without
+  // pause.
   const bool short_lived = environment_.loop.NowMs() - session_began_ms_ < kJoinAgainMs;
   short_lived ? JoinLater(kJoinAgainMs) : Join();
 }
@@ -353,16 +357,16 @@ void Worker::HoldAnswered(uint64_t session, const absl::StatusOr<WorkerHoldReply
   EndSession(reply->rejoin());
 }
 
-// The ps still take what this session pushes until a new coordinator raises the generation, so the
-// leases at hand are finished first.
+// The ps take pushes of this session until a new coordinator raises the generation, so the worker
+// finishes the leases at hand first.
 void Worker::CoordinatorLost(const std::string& why) {
   coordinator_lost_ = true;
   if (Finished()) return EndSession(why);
   SayOnce("finishes its lease without the coordinator: " + why);
 }
 
-// Whether nothing is left that this session can do without a coordinator. The lanes that a pull
-// waits for may be nobody's.
+// Whether the session has nothing left to do without a coordinator. Lanes that a pull waits for may
+// belong to nobody.
 bool Worker::Finished() const { return trainer_->Idle() || trainer_->Waits(); }
 
 HealthState Worker::Health() const {

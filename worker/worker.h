@@ -29,13 +29,14 @@ namespace paracord {
 struct WorkerOptions {
   std::string task;            // "worker:1"
   std::string coordinator;     // address
-  std::string device = "cpu";  // as it is shown
-  std::string dir;             // of the job, to see whether it is done; empty: not known
-  std::string host = "";       // on which this runs, for messages
+  std::string device = "cpu";  // for display
+  std::string dir;  // the job's directory, which says whether the job is done; empty: not known
+  std::string host = "";       // the machine, for messages
   int64_t orphan_ms = 600000;  // without a coordinator, until the job's own timeouts are known
   uint64_t staged_push_bytes = kStagedPushBytes;
-  // When the job is done it lets go of data and model and stays, for a supervisor that would start
-  // it again whatever it exits with, until it is told to leave or a coordinator wants more.
+  // When the job is done, the worker drops data and model and stays, for supervisors that start
+  // every exited process again. The worker leaves when told to, and works again when a coordinator
+  // has more to do.
   bool stay = false;
 };
 
@@ -49,9 +50,9 @@ class Worker {
   // SIGTERM or SIGINT came: finish the batch, give back the lease, leave. On the loop.
   void Drain(const std::string& signal);
 
-  // For supervisors: ready while it has a session, and when the job is done. On the loop.
+  // For supervisors: ready during a session and after the job is done. On the loop.
   HealthState Health() const;
-  // For whoever watches. On the loop.
+  // For monitoring. On the loop.
   void AddMetrics(MetricSet& metrics) const;
 
  private:
@@ -62,7 +63,7 @@ class Worker {
   void CheckSameDir(const Session& session);
   void OtherRun(const std::string& run_id);
   void Open(const std::string& job_json);
-  // Connects to the session's ps, by connections that are kept where they still lead there.
+  // Connects to the session's ps. Keeps a connection that still leads to the same process.
   std::vector<Link*> LinksTo(const Session& session);
   void StartSession(const Session& session);
   void EndSession(const std::string& why);
@@ -79,7 +80,7 @@ class Worker {
   void SayOnce(const std::string& what);
   // The job has ended with this code: leaves, or stays with nothing.
   void End(ExitCode code, const std::string& reason);
-  void Told(const Leave& leave);  // by the coordinator
+  void Told(const Leave& leave);  // a coordinator's order to leave
   void Exit(ExitCode code, const std::string& reason);
   bool draining() const { return !signal_.empty(); }
   static constexpr int64_t kJoinAgainMs = 200;
@@ -98,28 +99,29 @@ class Worker {
   std::string open_error_;
   bool opening_ = false;
   CoordinatorSeen seen_;
-  // Told to wait it asks again soon, since a job begins in less, and then less and less often.
+  // While the coordinator makes the worker wait, the worker joins again soon at first, as a job may
+  // be about to begin, and then less and less often.
   static constexpr int64_t kJoinSoonMs = 10;
   int64_t join_again_ms_ = kJoinSoonMs;
   bool other_dir_said_ = false;
   std::string last_said_;
-  uint32_t unreadable_ = 0;  // messages in a row, of a coordinator or for it
+  uint32_t unreadable_ = 0;  // unreadable messages in a row, from a coordinator or to a coordinator
 
   struct PsLink {
     std::string boot_id;
     std::unique_ptr<Link> link;
   };
-  std::map<std::string, PsLink> ps_links_;  // by address, kept between sessions
+  std::map<std::string, PsLink> ps_links_;  // key: address; kept between sessions
   std::unique_ptr<Trainer> trainer_;        // the session; null: none
   uint64_t session_ = 0;
-  std::string run_id_;  // of the last session
+  std::string run_id_;  // the last session's
   int64_t session_began_ms_ = 0;
   bool coordinator_lost_ = false;  // finishes its leases, then joins again
   WorkReports reports_;
-  bool waits_ = false;  // for a ps, as it has said
+  bool waits_ = false;  // a ps keeps this worker waiting, and the worker has logged the wait
   std::string signal_;  // why it drains; empty: it does not
   bool drained_ = false;
-  bool ended_ = false;  // the job is done, and it stays
+  bool ended_ = false;  // the job is done, and the worker stays
   bool exiting_ = false;
   const Gate gate_;
 };

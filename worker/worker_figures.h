@@ -1,5 +1,5 @@
-// Counts what a worker did in the life of its process, over all its sessions, for whoever watches.
-// Shared by the worker and the trainer of each session, which counts; thread-safe.
+// Counts for observers what a worker did in the life of its process, over all sessions. Shared by
+// the worker and the trainer of each session, which counts; thread-safe.
 #pragma once
 
 #include <atomic>
@@ -12,11 +12,11 @@ namespace paracord {
 
 struct WorkerFigures {
   std::atomic<uint64_t> computed{0};
-  std::atomic<uint64_t> samples{0};     // of batches that were applied
-  std::atomic<uint64_t> duplicates{0};  // batches that somebody else had pushed before
+  std::atomic<uint64_t> samples{0};     // samples in applied batches
+  std::atomic<uint64_t> duplicates{0};  // batches that another worker had pushed before
   std::atomic<uint64_t> failed{0};      // batches or leases that were given up
   std::atomic<uint64_t> sessions{0};
-  std::atomic<uint64_t> waited_ms{0};  // for lanes of others, in pulls that were repeated
+  std::atomic<uint64_t> waited_ms{0};  // time for which repeated pulls waited for lanes of others
   Histogram compute_seconds{kSecondsBounds};
   Histogram exchange_seconds{kSecondsBounds};
   Histogram staleness{kCountBounds};

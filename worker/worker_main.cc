@@ -24,10 +24,10 @@
 namespace paracord {
 namespace {
 
-// A task for one of many workers that nobody has numbered. Should another have it, which is seldom,
-// it has to leave with kInUse, and draws again when it is started again.
+// Draws a task for a worker whose number nobody has chosen. If another worker has the number, which
+// is seldom, the worker leaves with kInUse and draws again after its restart.
 std::string AnyTask() {
-  constexpr uint32_t kFirst = 4096, kEnd = 65536;  // above those that people number
+  constexpr uint32_t kFirst = 4096, kEnd = 65536;  // above numbers that people choose
   SystemRandom random;
   return absl::StrCat("worker:", kFirst + random.Next() % (kEnd - kFirst));
 }
@@ -44,7 +44,7 @@ int RunWorker(WorkerOptions options, const DaemonFlags& shared, const GrpcOption
               const Computer& computer, const Cluster& cluster, const char* program) {
   Daemon daemon(grpc, std::make_shared<MemoryBudget>(computer.memory_limit));
   const std::string task = options.task;
-  SetParallelThreads(computer.use.threads);  // that encode gradients
+  SetParallelThreads(computer.use.threads);  // threads that encode gradients
   const OpenWorkloadFn open = Opener(daemon, computer, options.dir, /*trains=*/true);
   Worker worker(std::move(options), open, daemon.environment(),
                 [&](int code, const std::string& reason) { daemon.Exit(code, reason); });
@@ -55,7 +55,7 @@ int RunWorker(WorkerOptions options, const DaemonFlags& shared, const GrpcOption
   if (!listener.ok()) {
     return Complain(program, listener.status(), ListenExitCode(listener.status()));
   }
-  // A worker that does not listen tells its health by the address that the cluster gives it.
+  // A worker that does not listen reports its health under its address in the cluster.
   const auto own = cluster.workers.find(cluster.task->index);
   const std::string own_address = own == cluster.workers.end() ? "" : own->second;
   const std::string at = *listener == nullptr ? own_address : (*listener)->address();
@@ -65,7 +65,7 @@ int RunWorker(WorkerOptions options, const DaemonFlags& shared, const GrpcOption
   daemon.environment().loop.Post([&] { worker.Start(); });
   const int code = daemon.Run([&](const std::string& signal) { worker.Drain(signal); });
   computer.programs.running->EndAll();
-  // At once: the end of the daemon would wait for data that are being opened.
+  // Leaves at once, because the daemon's end would wait while data are opened.
   LeaveProcess(code);
 }
 
@@ -84,7 +84,7 @@ int RunEvaluator(EvaluatorOptions options, const DaemonFlags& shared, const Grpc
   return daemon.Run([&](const std::string&) { evaluator.Drain(); });
 }
 
-// The flags of all that this program may be.
+// The flags of every role of the program.
 struct WorkerFlags {
   DaemonFlags shared;
   ComputerFlags computer;
@@ -106,15 +106,15 @@ void WorkerFlags::AddTo(Flags& flags) {
   node.AddTo(flags);
 }
 
-// Where the task listens; "" if nobody calls it.
+// Returns the address to listen on; "" if no peer calls the task.
 std::string ListenAddressOf(const DaemonFlags& shared, const Cluster& cluster) {
   const Task& task = *cluster.task;
   if (task.role != Role::kWorker) return "";
   return IsNode(cluster, task) ? NodeListenAddress(shared, cluster) : shared.listen;
 }
 
-// Loads the credentials of the task, and checks that it may dial the coordinator, if it has one.
-// An evaluator, which no certificate names, may have that of any role.
+// Loads the credentials of the task and checks that the task may dial the coordinator, if there is
+// one. An evaluator, which no certificate names, may have the certificate of any role.
 absl::Status Secure(const DaemonFlags& shared, const Cluster& cluster,
                     const std::string& coordinator, GrpcOptions& grpc) {
   const Task& task = *cluster.task;
@@ -125,7 +125,7 @@ absl::Status Secure(const DaemonFlags& shared, const Cluster& cluster,
   return CheckPlainText(shared.security, coordinator, "the coordinator at");
 }
 
-// Runs the task, whose credentials are loaded, and returns the exit code.
+// Runs the task with its credentials loaded; returns the exit code.
 int RunTask(WorkerFlags& own, const Cluster& cluster, const GrpcOptions& grpc,
             const Computer& computer, const char* program) {
   const Task& task = *cluster.task;
@@ -149,7 +149,7 @@ int RunTask(WorkerFlags& own, const Cluster& cluster, const GrpcOptions& grpc,
   return RunWorker(std::move(own.worker), own.shared, grpc, computer, cluster, program);
 }
 
-// Checks that the task is one of this program's, and has what it needs.
+// Checks that this program has the task's role, and that the task has all flags and keys.
 absl::Status CheckTask(const WorkerFlags& own, const Cluster& cluster, Credentials* credentials) {
   const Task& task = *cluster.task;
   if (task.role == Role::kEvaluator) {
@@ -222,8 +222,8 @@ int Main(int argc, char** argv) {
 }  // namespace paracord
 
 int main(int argc, char** argv) {
-  // OpenMP's threads would spin while they wait, on cores that other daemons need; it reads this
-  // when it is loaded, before main.
+  // Threads of OpenMP would spin while waiting, on cores that other daemons need. OpenMP reads the
+  // variable when it is loaded, before main.
   if (std::getenv("OMP_WAIT_POLICY") == nullptr) {
     setenv("OMP_WAIT_POLICY", "passive", 1);
     std::error_code none;

@@ -1,5 +1,4 @@
-// A worker reports to its coordinator here, and takes what the coordinator answers. Runs on the
-// loop.
+// Sends reports of a worker to its coordinator and takes the answers. Runs on the loop.
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -19,7 +18,7 @@ constexpr int64_t kWorkMs = 5000;  // deadline of a report; the coordinator park
 
 }  // namespace
 
-// Says that this worker lives even while a batch takes long.
+// Shows that this worker lives while a batch takes long.
 void Worker::Beat() {
   environment_.loop.PostAfter(std::clamp<int64_t>(job_->timeouts.worker_ms / 4, 10, kBeatMsMax),
                               gate_.Enter([this, session = session_] {
@@ -38,7 +37,7 @@ void Worker::Beat() {
                               }));
 }
 
-// Progress is sent as it comes, one call at a time; what comes meanwhile goes with the next.
+// Sends progress one call at a time; progress made meanwhile goes with the next call.
 void Worker::SendWork() {
   if (trainer_ == nullptr || exiting_) return;
   if (coordinator_lost_) {
@@ -63,7 +62,8 @@ void Worker::SendWork() {
   Call(std::move(request));
 }
 
-// Who keeps this worker, for the coordinator and, once each time, for the log.
+// Names the ps and lanes that keep this worker waiting, for the coordinator and, once a wait, for
+// the log.
 std::string Worker::WaitsFor() {
   std::string text = Sendable(trainer_->WaitsFor());
   if (!text.empty() && !std::exchange(waits_, true)) log_.Warn("waits for {}", text);
@@ -88,7 +88,8 @@ void Worker::WorkAnswered(const WorkRequest& sent, const absl::StatusOr<WorkRepl
     if (sent.leaving()) return Exit(ExitCode::kDrained, signal_);
     if (Unreadable(reply.status())) return;
     reports_.PutBack(sent);
-    // It takes us for dead by now, and the parked Hold may never tell (a cut, a lost call).
+    // The coordinator takes this worker for dead by now, and the parked Hold may never return (a
+    // network partition, a lost call).
     if (environment_.loop.NowMs() - seen_.seen_ms() > job_->timeouts.worker_ms) {
       return CoordinatorLost(Text(reply.status()));
     }
@@ -96,7 +97,7 @@ void Worker::WorkAnswered(const WorkRequest& sent, const absl::StatusOr<WorkRepl
     return;
   }
   seen_.Seen(environment_.loop.NowMs());
-  // A beat, which says nothing, shows nothing.
+  // A beat is empty, so an answer to a beat proves nothing.
   if (sent.leases_size() > 0 || sent.has_evaluation()) unreadable_ = 0;
   if (sent.leaving()) return Exit(ExitCode::kDrained, signal_);
   switch (reply->task_case()) {
