@@ -1,5 +1,5 @@
-// A ps leaves by itself: when the job is done, when its coordinator stays away, and when it is told
-// to drain. Timers and exits run on the loop.
+// A ps leaves without an order: when the job is done, when the coordinator stays away, and when a
+// drain is asked for. Timers and exits run on the loop.
 #include <malloc.h>
 
 #include <algorithm>
@@ -19,10 +19,10 @@ namespace {
 constexpr int64_t kCompleteMs = 3000;
 constexpr int64_t kCompleteAgainMs = 10000;
 
-// Within this time a coordinator that wants a ps calls it.
+// A coordinator that has a use for the ps calls within this time.
 constexpr int64_t kUnplacedMs = 3000;
 
-// Within this time the end of a coordinator that left just before us is noticed.
+// Within this time a ps notices that a coordinator left shortly before.
 constexpr int64_t kLookAgainMs = 100;
 
 // After this time without a call a ps logs that it waits for a coordinator.
@@ -65,13 +65,14 @@ void ParameterServer::Impl::SayIfUncalled() {
   environment_.loop.PostAfter(kUncalledMs, Enter(say));
 }
 
-// There is none, or none any more: one that died when it had ended the job told nobody.
+// There may be no coordinator: a coordinator that died after it had ended the job told no ps.
 void ParameterServer::Impl::AwaitCoordinator() {
   watch_.Heard(environment_.loop.NowMs());
   LeaveWhenComplete(kCompleteMs);
 }
 
-// Until somebody is heard. A ps that no coordinator knows is never told that the job is done.
+// Looks in DIR until a coordinator calls, because no coordinator tells an unknown ps that the job
+// is done.
 void ParameterServer::Impl::LeaveWhenComplete(int64_t delay_ms) {
   environment_.loop.PostAfter(delay_ms, Enter([this, since_ms = watch_.heard_ms()] {
                                 if (watch_.heard_ms() != since_ms) return;
@@ -92,7 +93,7 @@ void ParameterServer::Impl::LeaveIfComplete(bool at_last, std::function<void()> 
   environment_.executor.Run(
       [end, &files = environment_.files, dir = options_.dir] { *end = FindJobEnd(files, dir); },
       Enter([this, end, at_last, heard_ms = watch_.heard_ms(), otherwise = std::move(otherwise)] {
-        // A coordinator may have come while the files were read.
+        // A coordinator may have called while the files were read.
         if (!end->has_value() || watch_.heard_ms() != heard_ms) return otherwise();
         if (!at_last && WaitsForMore(**end)) return;
         End(static_cast<int>(ExitCode::kDone), "the newest checkpoint is complete");
@@ -100,7 +101,7 @@ void ParameterServer::Impl::LeaveIfComplete(bool at_last, std::function<void()> 
 }
 
 bool ParameterServer::Impl::WaitsForMore(const JobEnd& end) {
-  if (options_.stay) return false;  // it hears the coordinator anyway
+  if (options_.stay) return false;  // a ps that stays hears a later coordinator anyway
   const std::optional<int64_t> left_ms = watch_.FoundEnd(end, environment_.loop.NowMs());
   if (!left_ms.has_value()) return false;
   log_.Info("the job is done: waits {} s for a coordinator that gives it more to do",
@@ -111,7 +112,7 @@ bool ParameterServer::Impl::WaitsForMore(const JobEnd& end) {
 
 void ParameterServer::Impl::LeaveUnlessPlaced(int code, const std::string& reason) {
   const auto leave = [this, code, reason, since_ms = watch_.heard_ms()] {
-    if (watch_.heard_ms() != since_ms) return;  // a coordinator tells it how the job ends
+    if (watch_.heard_ms() != since_ms) return;  // the coordinator will say how the job ends
     {
       MutexLock lock(mu_);
       if (!holds_.calls.empty() || content_ != nullptr || orders_.any()) return;
@@ -191,7 +192,7 @@ void ParameterServer::Impl::End(int code, const std::string& reason) {
 
 void ParameterServer::Impl::LetGo(int code, const std::string& reason) {
   Answers answers;
-  std::deque<ParkedExchange> parked;  // these are let go of without the lock
+  std::deque<ParkedExchange> parked;  // destroyed after the lock is released
   std::shared_ptr<const PartitionSet> content;
   std::shared_ptr<PreparedLoad> prepared;
   bool draining = false;
@@ -213,7 +214,7 @@ void ParameterServer::Impl::LetGo(int code, const std::string& reason) {
   prepared.reset();
   memory_->HoldVariables(0, 0).IgnoreError();
   if (draining) return Exit(code, reason);
-  malloc_trim(0);  // a daemon keeps what it frees
+  malloc_trim(0);  // the process lives on, so freed memory is given back
   log_.Info("the job has ended with {} ({}): holds nothing any more, and stays until SIGTERM", code,
             reason);
 }
@@ -226,7 +227,7 @@ HealthState ParameterServer::Impl::Health() const {
   if (orders_.loading()) return {false, "is loading its partitions"};
   if (content_ == nullptr) return {false, "holds nothing yet"};
   std::string holds = absl::StrCat("holds ", content_->partitions.size(), " partitions");
-  // Another process may have taken its place, which nobody tells it.
+  // Another process may have taken the place of this ps, and no message says so.
   const int64_t uncalled_ms = environment_.loop.NowMs() - watch_.heard_ms();
   if (uncalled_ms <= kUncalledShare * timeouts_.ps_ms) return {true, std::move(holds)};
   return {false, absl::StrCat(holds, ", and no coordinator has called for ", uncalled_ms / 1000,
@@ -239,7 +240,7 @@ void ParameterServer::Impl::Exit(int code, std::string reason) {
     log_.Info("leaving with {}: {}", code, reason);
     Answers answers;
     {
-      // A coordinator that holds on to this ps need not find out by its silence.
+      // Tells the coordinator, which would otherwise notice the exit only by silence.
       MutexLock lock(mu_);
       const absl::Status left = absl::UnavailableError("it has left: " + reason);
       for (auto& [id, hold] : holds_.calls) answers.calls.emplace_back(std::move(hold), left);

@@ -21,7 +21,7 @@
 namespace paracord {
 namespace {
 
-// The order against itself; what it is for has been checked.
+// Checks the order by itself; the fence has been checked.
 absl::Status CheckSnapshotOrder(const SnapshotRequest& request, uint32_t index) {
   if (request.directory() != RoundDirectory(request.fence().generation(), request.round())) {
     return absl::InvalidArgumentError(
@@ -32,8 +32,7 @@ absl::Status CheckSnapshotOrder(const SnapshotRequest& request, uint32_t index) 
     return absl::InvalidArgumentError(
         absl::StrCat("\"", request.base(), "\" is no name of a checkpoint"));
   }
-  // Files are numbered among the ps that write one, so a file's number may be smaller than the
-  // index of its ps, and never larger.
+  // Only ps that write a file are numbered, so a file's number is at most the index of its ps.
   if (request.ps() > index || request.ps() >= request.ps_count()) {
     return absl::InvalidArgumentError(absl::StrCat("this is ps ", index, ", the order is for ",
                                                    request.ps(), " of ", request.ps_count()));
@@ -41,7 +40,7 @@ absl::Status CheckSnapshotOrder(const SnapshotRequest& request, uint32_t index) 
   return absl::OkStatus();
 }
 
-// What is to be written has to be here.
+// Checks that the ps holds all partitions that the order wants written.
 absl::Status CheckWritten(const SnapshotRequest& request, const PartitionSet& content) {
   for (const uint32_t id : request.only()) {
     if (content.Find(id) != nullptr) continue;
@@ -68,7 +67,7 @@ absl::Status CheckCut(const SnapshotRequest& request, const PartitionSet& conten
   return CheckState(content.plan, request.cut(), content.batches_end);
 }
 
-// NOT_FOUND: the coordinator's DIR is another directory than ours.
+// NOT_FOUND: the coordinator's DIR is another directory than the DIR of this ps.
 absl::Status CheckSameDir(Files& files, const std::string& dir, const LoadRequest& request) {
   if (request.claim().empty()) return absl::OkStatus();
   const uint64_t generation = request.fence().generation();
@@ -81,8 +80,8 @@ absl::Status CheckSameDir(Files& files, const std::string& dir, const LoadReques
 
 }  // namespace
 
-// Gives a file's error a code that the caller does not take for the fate of its call, where a mount
-// timed out, is stale or cannot be reached.
+// Changes the code of a file's error (a mount that timed out, is stale or cannot be reached), since
+// the caller would take the code for the fate of the call.
 absl::Status ParameterServer::Impl::OfFiles(const absl::Status& status) {
   const bool like_a_call =
       absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) || absl::IsAborted(status);
@@ -92,8 +91,8 @@ absl::Status ParameterServer::Impl::OfFiles(const absl::Status& status) {
 void ParameterServer::Impl::Give(Answers& answers) {
   for (auto& [call, answer] : answers.calls) call->Reply(std::move(answer));
   answers.calls.clear();
-  // Where partitions wait with images they forget them on the executor, before what is ordered from
-  // now on is done there.
+  // Partitions that wait with images drop the images on the executor, before the executor begins
+  // any later order.
   for (std::shared_ptr<Writing>& writing : answers.voided) {
     if (!writing->cut.has_value()) continue;
     environment_.executor.Run([writing = std::move(writing)] { writing->task->Forget(); }, [] {});
@@ -101,7 +100,7 @@ void ParameterServer::Impl::Give(Answers& answers) {
   answers.voided.clear();
 }
 
-// A coordinator may come again with another learning rate and other timeouts.
+// Takes a new learning rate and new timeouts, which a returning coordinator may bring.
 void ParameterServer::Impl::Keep(const LoadRequest& request, const CallPtr& call) {
   std::shared_ptr<const PartitionSet> content;
   const auto keep = [&]() -> absl::Status {
@@ -127,7 +126,7 @@ void ParameterServer::Impl::Keep(const LoadRequest& request, const CallPtr& call
     }
     {
       MutexLock lock(mu_);
-      settings_.clear();  // should a newer order come when some have the new rate and some do not
+      settings_.clear();  // only some partitions may have the new rate if a newer order comes
     }
     const PushFence fence(generation_, request.fence().generation());
     const bool current = std::ranges::all_of(
@@ -153,7 +152,7 @@ void ParameterServer::Impl::Load(LoadRequest request, const CallPtr& call) {
   if (request.keep()) return Keep(request, call);
   if (request.prepare()) return Prepare(std::move(request), call);
   Answers answers;
-  std::shared_ptr<const PartitionSet> dropped;  // freed without the lock
+  std::shared_ptr<const PartitionSet> dropped;  // destroyed after the lock is released
   std::shared_ptr<PendingOrders::Loading> started;
   bool answer_now = false;
   const auto begin = [&]() -> absl::Status {
@@ -303,11 +302,11 @@ void ParameterServer::Impl::TakeAndWrite(const SnapshotRequest& request,
       Enter([this, result, writing] { Wrote(writing, std::move(*result)); }));
 }
 
-// One executor job creates the images and leaves each with its partition; after the last partition
-// reaches the cut, a second job writes them. No thread blocks in between.
+// A job on the executor makes the images and leaves each image with its partition. After the last
+// partition reaches the cut, a second job writes the images. No thread blocks in between.
 void ParameterServer::Impl::TakeCut(const SnapshotRequest& request,
                                     const std::shared_ptr<Writing>& writing) {
-  // Partitions keep this, which keeps nothing alive.
+  // Partitions hold this object, which keeps nothing else alive.
   auto taken = [&loop = environment_.loop, weak = weak_from_this(),
                 of = std::weak_ptr<Writing>(writing)] {
     loop.Post([weak, of] {
@@ -354,7 +353,7 @@ void ParameterServer::Impl::Wrote(const std::shared_ptr<Writing>& writing, Snaps
   const bool late = absl::IsOutOfRange(reply.status());  // the next cut is ordered further ahead
   if (!reply.ok() && !late) {
     ++figures_.snapshots_failed;
-    // The code of a directory that is gone hides what ended the round, perhaps a full disk.
+    // The code for a directory that is gone would hide the cause, perhaps a full disk.
     if (absl::IsNotFound(reply.status())) {
       reply = absl::NotFoundError(
           absl::StrCat(Text(reply.status()),

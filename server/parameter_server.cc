@@ -29,7 +29,7 @@ absl::Status CheckProtocol(uint32_t protocol) {
 }
 
 // A ps accepts a generation more than this far above its own only if DIR has the claim. Otherwise
-// any client could drive the generations up until none is left.
+// any client could use up all generations.
 constexpr uint64_t kLeapMax = 1000;
 
 std::shared_ptr<MemoryBudget> MemoryOf(const PsOptions& options) {
@@ -40,7 +40,7 @@ std::shared_ptr<MemoryBudget> MemoryOf(const PsOptions& options) {
   return std::make_shared<MemoryBudget>(MemoryBudget::kUnlimited, caps);
 }
 
-// Parses the request and hands it on; answers itself if that fails.
+// Parses the request and hands it on, or replies with the error of parsing.
 template <class Request, class Then>
 void WithRequest(const absl::Cord& bytes, const CallPtr& call, Then then) {
   if (std::unique_ptr<Request> request = ParseRequest<Request>(bytes, *call)) {
@@ -94,7 +94,7 @@ void ParameterServer::Impl::Close() {
   pinned_->Watch(nullptr);  // replies may outlive the loop
   staged_.Clear();
   Answers answers;
-  std::deque<ParkedExchange> parked;  // let go of without the lock
+  std::deque<ParkedExchange> parked;  // destroyed after the lock is released
   {
     MutexLock lock(mu_);
     closed_ = true;
@@ -180,7 +180,7 @@ void ParameterServer::Impl::Exchange(const absl::Cord& request, const CallPtr& c
   if (const uint64_t needed = Answer(request, call)) parked_->Park(request, call, needed);
 }
 
-// `counts`: among the pushes that are refused whole.
+// `counts`: counts a refused push among the pushes refused whole.
 void ParameterServer::Impl::Refuse(const CallPtr& call, absl::Status why, bool counts) {
   if (counts) ++figures_.updates.refused;
   ++figures_.failed;
@@ -229,7 +229,7 @@ uint64_t ParameterServer::Impl::Answer(const absl::Cord& request, const CallPtr&
   return 0;
 }
 
-// Has the store do what has been let in.
+// Has the store carry out an exchange that was let in.
 void ParameterServer::Impl::Carry(Caller caller, std::shared_ptr<const PartitionSet> content,
                                   DecodedRequest request, PinnedReservation reserved) {
   const PushFence fence(generation_, request.header.fence().generation());
@@ -256,7 +256,7 @@ void ParameterServer::Impl::Carry(Caller caller, std::shared_ptr<const Partition
   FAILPOINT("ps.push.replied");
 }
 
-// `waits_since`: when its pull began to wait for others; 0: it did not.
+// `waits_since`: when the exchange's pull began to wait for other workers; 0: never.
 void ParameterServer::Impl::Count(double begun, double waits_since,
                                   const absl::StatusOr<Parts>& reply) {
   const double now = FigureSeconds();
@@ -284,7 +284,7 @@ void ParameterServer::Impl::Stage(const absl::Cord& request, const CallPtr& call
   }
 }
 
-// Looks again for as long as there is something.
+// Looks again while gradients are staged.
 void ParameterServer::Impl::ForgetStaged() {
   forgets_ = false;
   if (!staged_.Forget(environment_.loop.NowMs()) || forgets_.exchange(true)) return;
@@ -367,8 +367,8 @@ void ParameterServer::Impl::AdoptIfClaimed(const AdoptRequest& request, const Ca
 
 void ParameterServer::Impl::AdoptNow(const AdoptRequest& request, const CallPtr& call) {
   Answers answers;
-  std::deque<ParkedExchange> parked;  // let go of without the lock
-  absl::Status why;                   // the error for orders that the adoption voids
+  std::deque<ParkedExchange> parked;  // destroyed after the lock is released
+  absl::Status why;                   // error for orders that the adoption voids
   const auto adopt = [&]() -> absl::Status {
     MutexLock lock(mu_);
     RETURN_IF_ERROR(CheckProtocol(request.protocol()));
@@ -405,7 +405,7 @@ void ParameterServer::Impl::AdoptNow(const AdoptRequest& request, const CallPtr&
     return absl::OkStatus();
   };
   const absl::Status adopted = adopt();
-  // Not those of the generation that begins: this one may be heard of before, by another call.
+  // Pulls of the new generation go on: another call may have announced the generation before.
   if (!why.ok()) waiting_->EndOvertaken(why);
   Give(answers);
   if (!adopted.ok()) return call->Reply(adopted);
@@ -417,10 +417,10 @@ void ParameterServer::Impl::AdoptNow(const AdoptRequest& request, const CallPtr&
   AnswerAdoptions();
 }
 
-// A push of the previous generation must not apply a batch after the answer's ledgers were read. In
-// synchronous training with a single ps, a push applied by only some partitions would roll all of
-// them back to a checkpoint. So the answer waits for pushes in flight, the last of which calls this
-// function; later pushes are rejected by their generation.
+// A push of the previous generation must not apply a batch after the ledgers in the answer were
+// read. In synchronous training with a single ps, a push applied by only some partitions would roll
+// back all partitions to a checkpoint. So the answer waits for pushes in flight, and the last push
+// calls this function; later pushes are rejected by their generation.
 void ParameterServer::Impl::AnswerAdoptions() {
   std::vector<CallPtr> calls;
   {
@@ -440,7 +440,7 @@ void ParameterServer::Impl::Hold(const PsHoldRequest& request, const CallPtr& ca
     MutexLock lock(mu_);
     refused = CheckOrder(request.fence(), request.coordinator_boot_id(), /*held=*/true);
     if (refused.ok() && (closed_ || holds_.calls.size() >= kWaitingMax)) refused = TooManyWait();
-    // A coordinator is told once; its next hold ends when this ps leaves.
+    // The coordinator is told once; its next hold ends when the ps leaves.
     draining = checkpoint_asked_.has_value() && checkpoint_asked_ != coordinator_;
     if (refused.ok() && draining) checkpoint_asked_ = coordinator_;
     if (refused.ok() && !draining) holds_.calls[id = ++holds_.last] = call;
@@ -451,8 +451,9 @@ void ParameterServer::Impl::Hold(const PsHoldRequest& request, const CallPtr& ca
     reply.set_draining(true);
     return call->Reply(ToParts(reply));
   }
-  // Without the lock, because it may run at once. The coordinator is gone: the time in which it may
-  // come back begins. By a number, since a reference here would keep the call for ever.
+  // Without the lock, because OnCancel may call at once. A cancelled hold means that the
+  // coordinator is gone, and its time to come back begins. Captures a number, because a reference
+  // would keep the call for ever.
   call->OnCancel(Enter([this, id] {
     CallPtr dropped;
     {

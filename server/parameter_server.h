@@ -1,7 +1,7 @@
-// Serves the calls of the service ParameterServer: decodes them, checks fences, and hands the work
-// to the store and the snapshot writer. Owned by main. Handle may be called from many threads at
-// once; an Exchange is answered on the thread that brought it, or on the loop if it had to wait for
-// slow readers (store/pinned_bytes.h).
+// Serves the calls of the service ParameterServer: decodes calls, checks fences, and hands the work
+// to the store and the snapshot writer. Owned by main. Many threads may call Handle at once. An
+// Exchange is answered on the calling thread, or on the loop after a wait for slow readers
+// (store/pinned_bytes.h).
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ struct PartitionSet;
 struct PsOptions {
   uint32_t index = 0;
   std::string dir;             // shared DIR of the job; absolute
-  std::string host = "";       // on which this runs, for messages
+  std::string host = "";       // the machine, for messages
   int64_t orphan_ms = 600000;  // until the job's own timeouts are known
   uint64_t partition_bytes_max = kPartitionBytesMax;
   // Bytes of replaced values and of 16-bit copies that readers still hold; above this limit
@@ -36,8 +36,8 @@ struct PsOptions {
   // Runs parked exchanges, so that neither the loop nor a snapshot delays them; null: the
   // environment's executor.
   Executor* exchanges = nullptr;
-  // Says which client the listener has refused or cut last, and why; "" for none. The coordinator
-  // is told. Called on any thread; null: nobody knows.
+  // Returns which client the listener last refused or cut, and why, for the coordinator; "": none.
+  // Called on any thread; null: not known.
   std::function<std::string()> refused_peer = nullptr;
   // When the job ends, the ps frees its partitions but keeps running until a drain, or until a
   // coordinator gives the job more to do. For supervisors that restart a process whatever its exit
@@ -59,24 +59,24 @@ class ParameterServer : public Service {
   // On the loop.
   void Drain();
 
-  // Called on the loop when the worker in the same process has left with this code, which no
-  // restart would change. If no coordinator calls for a while, and none has loaded partitions, the
-  // process has no place in the cluster: the ps leaves with that code, too.
+  // Called on the loop when the worker in the same process has left with this exit code, which no
+  // restart would change. If no coordinator calls for a while, and the ps has no partitions, the
+  // process has no place in the cluster, and the ps leaves with the worker's code.
   void LeaveUnlessPlaced(int code, const std::string& reason);
 
   // For supervisors. On the loop.
   HealthState Health() const;
-  // For whoever watches. Any thread.
+  // For monitoring. Any thread.
   void AddMetrics(MetricSet& metrics) const;
 
-  // For tests and the simulator. content: null while nothing is held.
+  // For tests and the simulator. `content`: null while the ps holds nothing.
   std::shared_ptr<const PartitionSet> content() const;
   uint64_t generation() const;  // 0: never adopted
   const std::string& boot_id() const;
 
  private:
   class Impl;
-  const std::shared_ptr<Impl> impl_;  // work in flight refers to it weakly
+  const std::shared_ptr<Impl> impl_;  // work in flight refers to Impl weakly
 };
 
 }  // namespace paracord

@@ -1,7 +1,7 @@
 // The inside of ParameterServer (server/parameter_server.h), in five files: calls
-// (parameter_server.cc), orders that take long (load_and_snapshot.cc, prepare.cc), what happens by
-// itself (leaving.cc) and its metrics (ps_metrics.cc). Small state under one lock, never held while
-// a call is answered, a file is touched or a gradient is applied.
+// (parameter_server.cc), long orders (load_and_snapshot.cc, prepare.cc), leaving without an order
+// (leaving.cc) and metrics (ps_metrics.cc). A lock guards little state, and is never held while a
+// call is answered, a file is touched or a gradient is applied.
 #pragma once
 
 #include <atomic>
@@ -27,9 +27,9 @@
 
 namespace paracord {
 
-// Figures of the exchanges of this life, for whoever watches.
+// Figures of the exchanges since the process began, for monitoring.
 struct ExchangeFigures {
-  // From the request's last byte to its answer, or until its pull waits for others, and then.
+  // Seconds from a request's last byte to the answer or to a wait for other workers, and the wait.
   Histogram seconds{kSecondsBounds};
   Histogram waited_seconds{kSecondsBounds};
   std::atomic<uint64_t> received_bytes{0};
@@ -64,11 +64,11 @@ class ParameterServer::Impl : public SharedGate<Impl> {
 
   // ---- calls, parameter_server.cc
   void Exchange(const absl::Cord& request, const CallPtr& call);
-  // Answers, and returns 0; or does nothing and returns the bytes of the rows that are pulled, if
-  // there is no room for these yet.
+  // Answers the exchange and returns 0. Without room for the rows to pull, does nothing and returns
+  // the bytes of the rows.
   uint64_t Answer(const absl::Cord& request, const CallPtr& call);
   struct Caller {
-    double begun = 0;  // FigureSeconds() when its exchange came
+    double begun = 0;  // FigureSeconds() when the exchange came
     CallPtr call;
   };
   void Carry(Caller caller, std::shared_ptr<const PartitionSet> content, DecodedRequest request,
@@ -81,7 +81,7 @@ class ParameterServer::Impl : public SharedGate<Impl> {
   void Adopt(const AdoptRequest& request, const CallPtr& call);
   void AdoptIfClaimed(const AdoptRequest& request, const CallPtr& call);
   void AdoptNow(const AdoptRequest& request, const CallPtr& call);
-  // Answers adoptions once no push is under way. Any thread.
+  // Answers adoptions once no push is in flight. Any thread.
   void AnswerAdoptions();
   void Hold(const PsHoldRequest& request, const CallPtr& call);
   void Finish(const FinishRequest& request, const CallPtr& call);
@@ -93,7 +93,7 @@ class ParameterServer::Impl : public SharedGate<Impl> {
                const std::shared_ptr<PendingOrders::Loading>& loading);
   void Loaded(const std::shared_ptr<PendingOrders::Loading>& loading,
               absl::StatusOr<std::shared_ptr<const PartitionSet>> content);
-  // The error of a file as the answer to an order.
+  // Returns the answer to an order that failed with a file's error.
   static absl::Status OfFiles(const absl::Status& status);
 
   // ---- prepare.cc
@@ -111,40 +111,41 @@ class ParameterServer::Impl : public SharedGate<Impl> {
   void Give(Answers& answers);
   void Wrote(const std::shared_ptr<Writing>& writing, SnapshotResult reply);
 
-  // Is this for us, now? `held`: the run too, as soon as something is held.
+  // Checks that a call is for this process, in this generation. `held`: and for the run whose
+  // partitions the ps holds, if any.
   absl::Status CheckFence(const Fence& fence, bool held) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Whether the coordinator has leased the split of a push, and has decided that the batch is
-  // entered without gradients if it is to be. PERMISSION_DENIED, INVALID_ARGUMENT.
+  // Checks that the coordinator has leased the split of a push and, for a push without gradients,
+  // has rejected the batch. PERMISSION_DENIED, INVALID_ARGUMENT.
   absl::Status CheckProofs(const ExchangeRequest& header) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Whether a request of `bytes` fits together with its row ids, 8 bytes each while the request is
-  // answered. A limit error otherwise.
+  // Checks that a request of `bytes` fits together with its row ids, which take 8 bytes each during
+  // the request. A limit error otherwise.
   absl::Status CheckIds(const DecodedRequest& request, uint64_t bytes) const;
-  // Whether copies of so many bytes may ever be made for one reply. A limit error otherwise.
+  // Checks that a single reply may copy so many bytes. A limit error otherwise.
   absl::Status CheckRows(uint64_t bytes) const;
-  // Checks an order of the coordinator that is obeyed, and notes that it was heard from.
+  // Checks an order of the coordinator, and notes that the coordinator called.
   absl::Status CheckOrder(const Fence& fence, const std::string& coordinator, bool held)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::StatusOr<std::shared_ptr<const PartitionSet>> CheckContent(const Fence& fence) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Voids orders, holds and parked exchanges. What is returned is let go of without the lock; pulls
-  // that wait are to be ended then, too.
+  // Voids orders, holds and parked exchanges. The caller destroys the result without the lock, and
+  // then ends the pulls that wait.
   std::deque<ParkedExchange> VoidAll(const absl::Status& why, Answers& answers)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   PsDescription Description(bool intervals);
 
-  // ---- by itself, leaving.cc
+  // ---- leaving without an order, leaving.cc
   void AwaitCoordinator();  // on the loop
   void SayIfUncalled();
   void HeardFromCoordinator();  // any thread
   void AskForCheckpoint();
-  void ArmOrphanTimer(int64_t delay_ms);  // instead of the one that runs
+  void ArmOrphanTimer(int64_t delay_ms);  // replaces the running timer
   void OrphanTimer();
   void LeaveWhenComplete(int64_t delay_ms);  // on the loop
-  // Looks whether the job is done, and leaves with 0 if it is, else does `otherwise`, which may
-  // use `this`.
+  // Leaves with 0 if DIR says that the job is done; otherwise calls `otherwise`, which may use
+  // `this`.
   void LeaveIfComplete(bool at_last, std::function<void()> otherwise);
   bool WaitsForMore(const JobEnd& end);  // on the loop
-  // The job has ended with this code: leaves, or stays with nothing.
+  // The job has ended with this code: leaves, or stays without a job.
   void End(int code, const std::string& reason);    // any thread
   void LetGo(int code, const std::string& reason);  // on the loop
   void Exit(int code, std::string reason);          // any thread
@@ -155,15 +156,15 @@ class ParameterServer::Impl : public SharedGate<Impl> {
   const std::function<void(int, std::string)> exit_;
   const Logger log_;
   const std::string boot_id_;
-  const std::shared_ptr<MemoryBudget> memory_;  // thread-safe itself
-  const std::shared_ptr<PinnedBytes> pinned_;   // the same
-  StagedPushes staged_;                         // the same
+  const std::shared_ptr<MemoryBudget> memory_;  // thread-safe
+  const std::shared_ptr<PinnedBytes> pinned_;   // thread-safe
+  StagedPushes staged_;                         // thread-safe
   std::atomic<bool> forgets_{false};            // ForgetStaged will run
   std::atomic<bool> other_dir_said_{false};
 
-  ExchangeFigures figures_;                      // thread-safe itself
-  std::shared_ptr<ParkedExchanges> parked_;      // the same; made by Start
-  const std::shared_ptr<WaitingPulls> waiting_;  // the same
+  ExchangeFigures figures_;                      // thread-safe
+  std::shared_ptr<ParkedExchanges> parked_;      // thread-safe; made by Start
+  const std::shared_ptr<WaitingPulls> waiting_;  // thread-safe
 
   // On the loop alone.
   bool exited_ = false;
@@ -173,26 +174,27 @@ class ParameterServer::Impl : public SharedGate<Impl> {
   mutable Mutex mu_;
   bool closed_ ABSL_GUARDED_BY(mu_) = false;
   bool draining_ ABSL_GUARDED_BY(mu_) = false;
-  // Set once a checkpoint is asked for, since this ps drains: which coordinator knows; "": none.
+  // The coordinator that knows of the checkpoint which a drain has asked for; "": no coordinator
+  // yet; nullopt: no drain.
   std::optional<std::string> checkpoint_asked_ ABSL_GUARDED_BY(mu_);
   std::atomic<uint64_t> generation_ = 0;          // 0: never adopted. Written under mu_
-  std::string coordinator_ ABSL_GUARDED_BY(mu_);  // whom it obeys
+  std::string coordinator_ ABSL_GUARDED_BY(mu_);  // the coordinator whose orders the ps obeys
   std::string proof_key_ ABSL_GUARDED_BY(mu_);    // matches coordinator_
   std::shared_ptr<const PartitionSet> content_ ABSL_GUARDED_BY(mu_);
   PendingOrders orders_ ABSL_GUARDED_BY(mu_);
-  std::optional<int> ended_ ABSL_GUARDED_BY(mu_);  // the job, with this code; and it has stayed
+  std::optional<int> ended_ ABSL_GUARDED_BY(mu_);  // exit code of a job; the ps has stayed
   struct Holds {
     std::map<uint64_t, CallPtr> calls;  // key: a number never reused
     uint64_t last = 0;
   };
   Holds holds_ ABSL_GUARDED_BY(mu_);
-  // That wait for pushes under way. `calls` is guarded by mu_.
+  // Adoptions that wait for pushes in flight. `calls` is guarded by mu_.
   struct Adoptions {
     std::vector<CallPtr> calls;
     std::atomic<bool> any{false};
   };
   Adoptions adoptions_;
-  // These two belong to the job that was last loaded or kept.
+  // Settings of the job that was last loaded or kept.
   TimeoutsSpec timeouts_ ABSL_GUARDED_BY(mu_);
   std::string settings_ ABSL_GUARDED_BY(mu_);
 };

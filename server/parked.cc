@@ -9,9 +9,9 @@
 namespace paracord {
 namespace {
 
-// In deadlines of an exchange. A worker that does not read is cut off after one, but somebody
-// else's client may have none, and must not stop the others for ever. A worker gives its lease back
-// after three.
+// In deadlines of an exchange. A worker that does not read is cut off after a single deadline, but
+// a foreign client may have no deadline and must not stop the workers for ever. A worker gives its
+// lease back after three deadlines.
 constexpr int64_t kPatienceDeadlines = 2;
 
 constexpr char kBoundedBy[] = "the less of --pinned-mb and its share of --memory-limit";
@@ -19,7 +19,7 @@ constexpr size_t kParkedMax = 1024;
 constexpr int64_t kWarnFromMs = 1000;
 constexpr int64_t kWarnAgainMs = 60000;
 
-// At most once a minute; `warned_ms` is when it was.
+// Allows a warning a minute; `warned_ms`: the time of the last warning.
 bool MayWarn(int64_t now_ms, std::optional<int64_t>& warned_ms) {
   if (warned_ms.has_value() && now_ms - *warned_ms < kWarnAgainMs) return false;
   warned_ms = now_ms;
@@ -72,9 +72,9 @@ void ParkedExchanges::Park(const absl::Cord& request, const std::shared_ptr<Serv
     }
   }
   if (!refused.ok()) return call->Reply(refused);
-  // Without the lock, because it may run at once.
+  // Without the lock, because OnCancel may call at once.
   call->OnCancel(Enter([this, id] {
-    ParkedExchange dropped;  // let go of without the lock
+    ParkedExchange dropped;  // destroyed after the lock is released
     MutexLock lock(mu_);
     const auto it = std::find_if(parked_.begin(), parked_.end(),
                                  [id](const ParkedExchange& parked) { return parked.id == id; });
@@ -82,7 +82,7 @@ void ParkedExchanges::Park(const absl::Cord& request, const std::shared_ptr<Serv
     dropped = std::move(*it);
     parked_.erase(it);
   }));
-  PostResume();  // for what was let go of meanwhile, and for the timer
+  PostResume();  // for memory freed meanwhile, and for the timer
 }
 
 void ParkedExchanges::PostResume() {
@@ -95,8 +95,8 @@ std::optional<uint64_t> ParkedExchanges::NeededByNext() const {
   return parked_.front().needed;
 }
 
-// One at a time. Calls that arrive meanwhile do not queue up behind: if they did, many workers
-// would never get off this one lane again.
+// Resumes a single exchange at a time. Exchanges that arrive meanwhile do not queue up behind,
+// since many workers would then stay on this single lane for ever.
 void ParkedExchanges::Resume() {
   if (answering_) return;
   ParkedExchange next;
@@ -135,7 +135,7 @@ void ParkedExchanges::Answer(ParkedExchange exchange) {
   lane_.Run(Enter([this, of] { of->needed = answer_(*of); }), Enter([this, of] {
               answering_ = false;
               absl::Status closed;
-              if (of->needed > 0) {  // somebody else was faster
+              if (of->needed > 0) {  // another exchange took the room
                 MutexLock lock(mu_);
                 closed = closed_;
                 if (closed.ok()) parked_.push_front(std::move(*of));
@@ -145,7 +145,7 @@ void ParkedExchanges::Answer(ParkedExchange exchange) {
             }));
 }
 
-// Counted from the first that waited, because its caller may have gone away and come again.
+// The time counts from the first exchange that waited, whose caller may have gone and come again.
 void ParkedExchanges::LosePatience(int64_t waited_ms) {
   patience_timer_ = 0;
   const std::optional<uint64_t> needed = NeededByNext();

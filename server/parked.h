@@ -1,10 +1,9 @@
-// Exchanges that wait because slow readers pin too much, or because the rows they pull do not fit
-// beside what is pinned. A parked exchange has had no effect yet. The loop decides when exchanges
+// Exchanges that wait because slow readers pin too much, or because the rows to pull do not fit
+// beside pinned bytes. A parked exchange has had no effect yet. The loop decides when exchanges
 // resume; an executor runs them one at a time, in order of arrival. Owned by the ParameterServer,
-// which parks an exchange; thread-safe.
-//
-// Invariants: each exchange is answered once, given up once, or dropped when its caller goes away.
-// Nobody waits without end: when readers keep what they pin for too long, it is forgiven.
+// which parks exchanges; thread-safe.
+// | Invariants: each exchange is answered once, given up once, or dropped when the caller goes
+// away. Every wait ends: bytes that readers keep pinned for too long no longer count.
 #pragma once
 
 #include <atomic>
@@ -25,53 +24,53 @@
 
 namespace paracord {
 
-// An exchange as it came.
+// A request of an exchange, unchanged.
 struct ParkedExchange {
   uint64_t id = 0;
   absl::Cord request;
   std::shared_ptr<ServerCall> call;
-  uint64_t needed = 0;  // bytes that the rows it pulls take; 0: nobody has looked at it
+  uint64_t needed = 0;  // bytes of the rows to pull; 0: not known yet
 };
 
 class ParkedExchanges : public SharedGate<ParkedExchanges> {
  public:
-  // `answer` answers an exchange that goes on and returns 0, or returns the bytes for which there
-  // is no room yet. It runs on `lane`.
+  // `answer` answers an exchange and returns 0, or returns the bytes that have no room yet. Runs on
+  // `lane`.
   using AnswerFn = std::function<uint64_t(const ParkedExchange&)>;
   ParkedExchanges(EventLoop& loop, Executor& lane, Logger log, std::shared_ptr<PinnedBytes> pinned,
                   AnswerFn answer);
 
-  // Resumes what is parked whenever the pinned bytes have fallen. Before the first Park.
+  // Resumes parked exchanges whenever the pinned bytes have fallen. Called before the first Park.
   void Watch();
-  // Parks an exchange, or refuses it if there are too many.
+  // Parks an exchange, or refuses the exchange if too many are parked.
   void Park(const absl::Cord& request, const std::shared_ptr<ServerCall>& call, uint64_t needed);
-  // Exchanges have this long to be read, by the job that was loaded or kept.
+  // Sets how long clients may take to read an exchange, from the job last loaded or kept.
   void SetDeadline(int64_t ps_ms) { deadline_ms_ = ps_ms; }
 
   size_t size() const;
-  // Returns all that are parked: the caller answers them, and lets go of them without a lock.
+  // Returns all parked exchanges, for the caller to answer and destroy without a lock.
   std::deque<ParkedExchange> TakeAll();
-  // No exchange is parked any more: those that come are refused with `why`. TakeAll follows.
+  // Refuses exchanges from now on with `why`. TakeAll follows.
   void Close(absl::Status why);
 
  private:
   void PostResume();  // any thread
   void Resume();
   void Answer(ParkedExchange exchange);
-  // The exchange that goes on next, if any.
+  // Returns the bytes that the oldest exchange needs; nullopt: none is parked.
   std::optional<uint64_t> NeededByNext() const;
   void LosePatience(int64_t waited_ms);
 
   EventLoop& loop_;
   Executor& lane_;
   const Logger log_;
-  const std::shared_ptr<PinnedBytes> pinned_;  // thread-safe itself
+  const std::shared_ptr<PinnedBytes> pinned_;  // thread-safe
   const AnswerFn answer_;
   std::atomic<int64_t> deadline_ms_;
 
   // On the loop alone.
   bool answering_ = false;
-  EventLoop::TimerId patience_timer_ = 0;  // 0: nobody waits for slow readers
+  EventLoop::TimerId patience_timer_ = 0;  // 0: no exchange waits for slow readers
   int64_t waiting_since_ms_ = 0;           // while the timer runs
   std::optional<int64_t> warned_ms_;       // last warning: gave up waiting for slow readers
   std::optional<int64_t> warned_of_wait_ms_;
@@ -79,7 +78,7 @@ class ParkedExchanges : public SharedGate<ParkedExchanges> {
   mutable Mutex mu_;
   std::deque<ParkedExchange> parked_ ABSL_GUARDED_BY(mu_);  // the oldest first
   uint64_t last_id_ ABSL_GUARDED_BY(mu_) = 0;
-  absl::Status closed_ ABSL_GUARDED_BY(mu_);  // why, if it is
+  absl::Status closed_ ABSL_GUARDED_BY(mu_);  // why exchanges are refused; OK: they are parked
 };
 
 }  // namespace paracord

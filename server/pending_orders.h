@@ -1,10 +1,9 @@
-// The Load and the Snapshot that a ps carries out, and who waits for them: orders take long, and
-// are repeated by a coordinator that has heard nothing. Owned by the ParameterServer, whose lock
-// guards it.
-//
-// Invariants: one Load and one Snapshot are under way at most. A repeated order joins the one that
-// runs. What a newer order or generation has overtaken is void: its callers are answered at once,
-// and nobody acts on it when it comes back.
+// The Load and the Snapshot that a ps carries out, and the calls that wait for the results: orders
+// take long, and a coordinator repeats an order without an answer. Owned by the ParameterServer,
+// whose lock guards the object.
+// | Invariants: at most one Load and one Snapshot are under way. A repeated order joins the running
+// order. A newer order or generation voids an order: its callers are answered at once, and its
+// result is dropped.
 #pragma once
 
 #include <atomic>
@@ -31,27 +30,28 @@ using CallPtr = std::shared_ptr<ServerCall>;
 // A snapshot that is being taken or written.
 struct Writing {
   uint64_t round = 0;
-  std::optional<uint64_t> cut;  // the state that it is of, in synchronous training
+  std::optional<uint64_t> cut;  // the state of the snapshot, in synchronous training
   std::atomic<bool> voided{false};
   std::vector<CallPtr> waiting;
   std::shared_ptr<const PartitionSet> content;  // outlives the task
   std::unique_ptr<SnapshotTask> task;           // used on the executor
 };
 
-// Answers are collected under a lock and given after it. Then what is void is let go of, too.
+// Answers are collected under a lock and sent after the lock is released; void snapshots are
+// destroyed then, too.
 struct Answers {
   std::vector<std::pair<CallPtr, absl::StatusOr<Parts>>> calls;
   std::vector<std::shared_ptr<Writing>> voided;
 };
 
-// Calls that may wait for the same thing; above, somebody repeats without waiting.
+// The limit of calls that wait for a result; further calls are answered with TooManyWait.
 inline constexpr size_t kWaitingMax = 64;
 absl::Status TooManyWait();
 
 class PendingOrders {
  public:
   struct Loading {
-    bool other_dir = false;  // than the coordinator's: nothing was loaded
+    bool other_dir = false;  // the ps has another DIR than the coordinator, and loaded nothing
     std::shared_ptr<KnownDamage> damage;
     std::vector<CallPtr> waiting;
   };
@@ -61,32 +61,33 @@ class PendingOrders {
   bool IsUnderWay(const std::shared_ptr<Writing>& writing) const { return writing_ == writing; }
   bool any() const { return loading_ != nullptr || writing_ != nullptr; }
 
-  // Begins a Load, which voids a Snapshot. Null: the call has joined the one that runs.
+  // Begins a Load, which voids a Snapshot. Null: the call has joined the running Load.
   absl::StatusOr<std::shared_ptr<Loading>> Load(const CallPtr& call, Answers& answers);
-  // Begins the Snapshot of a round, unless a newer one was ordered. Null: the call has joined the
-  // one that runs, or is answered with what was written.
+  // Begins the Snapshot of a round, unless a newer round was ordered. Null: the call has joined the
+  // running Snapshot, or is answered with the last result.
   absl::StatusOr<std::shared_ptr<Writing>> Snapshot(uint64_t round, const CallPtr& call,
                                                     Answers& answers);
-  // An order was carried out: whom to answer; nullopt if it is void.
+  // Ends an order. Returns the calls to answer; nullopt: the order is void.
   std::optional<std::vector<CallPtr>> EndLoad(const std::shared_ptr<Loading>& loading);
   std::optional<std::vector<CallPtr>> EndSnapshot(const std::shared_ptr<Writing>& writing,
                                                   const absl::StatusOr<SnapshotReply>& reply);
 
-  // Voids what is under way. Its callers are to be answered with `why`.
+  // Voids all orders under way and collects `why` as the answer to their calls.
   void VoidAll(const absl::Status& why, Answers& answers);
-  // What is read beside the contents, for a move. Any thread may copy the pointer under the lock;
-  // only the executor, which runs its work in order, uses the PreparedLoad. No generation voids it,
-  // since nobody is served from it.
+  // Partitions that are read beside the current partitions, for a move. Any thread may copy the
+  // pointer under the lock; only the executor, which runs its work in order, uses the PreparedLoad.
+  // No generation voids a PreparedLoad, because nothing is served from it.
   struct Preparing {
     std::shared_ptr<PreparedLoad> load;
-    std::vector<CallPtr> waiting;  // for the order that is carried out
-    std::string wanted, prepared;  // the checkpoints of that order, and of the newest that is done
+    std::vector<CallPtr> waiting;  // calls for the running order
+    // The checkpoints of the running order and of the newest finished order.
+    std::string wanted, prepared;
   };
   Preparing& preparing() { return preparing_; }
 
-  // The snapshot that was written last is of no use any more.
+  // Forgets the snapshot that was written last.
   void ForgetWritten() { written_.reset(); }
-  // Another coordinator may have got a copy of what was damaged.
+  // Forgets damaged files: a new coordinator may have replaced them.
   void ForgetDamage() { damage_ = std::make_shared<KnownDamage>(); }
 
  private:
@@ -100,7 +101,7 @@ class PendingOrders {
   std::shared_ptr<Writing> writing_;
   Preparing preparing_;
   std::optional<Written> written_;  // the last round
-  // Shared with Loads that are void and still run.
+  // Shared with void Loads that still run.
   std::shared_ptr<KnownDamage> damage_ = std::make_shared<KnownDamage>();
 };
 

@@ -23,7 +23,7 @@ void ParameterServer::Impl::Prepare(LoadRequest request, const CallPtr& call) {
   auto made = PreparedLoad::Make(std::move(request), pinned_, memory_);
   if (!made.ok()) return call->Reply(made.status());
   std::shared_ptr<PreparedLoad> load = *std::move(made);
-  std::shared_ptr<PreparedLoad> dropped;  // freed without the lock
+  std::shared_ptr<PreparedLoad> dropped;  // destroyed after the lock is released
   bool answer_now = false;
   const auto begin = [&]() -> absl::Status {
     MutexLock lock(mu_);
@@ -77,7 +77,7 @@ void ParameterServer::Impl::EndPrepare(const std::shared_ptr<PreparedLoad>& load
   {
     MutexLock lock(mu_);
     waiting = std::exchange(orders_.preparing().waiting, {});
-    // A Load may have taken it meanwhile.
+    // A Load may have taken the partitions meanwhile.
     if (status.ok() && orders_.preparing().load == load) orders_.preparing().prepared = checkpoint;
   }
   HeardFromCoordinator();
@@ -91,8 +91,8 @@ void ParameterServer::Impl::EndPrepare(const std::shared_ptr<PreparedLoad>& load
   }
 }
 
-// Hands the prepared partitions over to the Load that is about to run on the executor. Later orders
-// to prepare begin anew.
+// Hands the prepared partitions to the Load that is about to run on the executor. Later orders to
+// prepare begin anew.
 std::shared_ptr<PreparedLoad> ParameterServer::Impl::TakePrepared() {
   MutexLock lock(mu_);
   orders_.preparing().prepared.clear();

@@ -20,7 +20,7 @@
 namespace paracord {
 namespace {
 
-// "ps-2": a set of numbered hosts, as a StatefulSet's pods are, has no other place for the index.
+// The index of a host like "ps-2" (a pod of a StatefulSet), for clusters that name it nowhere else.
 std::string TaskOfHost() {
   char host[HOST_NAME_MAX + 1] = "";
   (void)gethostname(host, HOST_NAME_MAX);

@@ -1,4 +1,4 @@
-// The metrics of a ps, each read where it is kept.
+// The metrics of a ps, each read from its owner.
 #include "server/parameter_server_impl.h"
 
 namespace paracord {

@@ -30,7 +30,7 @@ std::shared_ptr<MemoryBudget> PsFlags::Memory(uint64_t limit, uint64_t parts) co
   MemoryBudget::Caps caps;
   caps.requests = static_cast<uint64_t>(in_flight_mb) << 20;
   caps.replies = static_cast<uint64_t>(pinned_mb) << 20;
-  caps.staged = caps.requests / 2;  // the others need room too
+  caps.staged = caps.requests / 2;  // requests need room beside staged gradients
   return std::make_shared<MemoryBudget>(limit, caps, parts);
 }
 

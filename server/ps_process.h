@@ -25,17 +25,17 @@ struct PsFlags {
   void AddTo(Flags& flags);  // must outlive `flags`
   // `limit` is one of `parts` equal parts of the process's --memory-limit.
   std::shared_ptr<MemoryBudget> Memory(uint64_t limit, uint64_t parts = 1) const;
-  // Fills in what the flags say.
+  // Fills in the options from the flags.
   void Set(PsOptions& options) const;
 };
 
-// Lets processes on this host that know the boot id of `ps` call it over shared memory. Only
-// workers do. `credentials` may be null. UNAVAILABLE: there is no socket for it.
+// Lets processes on this host that know the boot id of `ps`, in practice workers, call the ps over
+// shared memory. `credentials` may be null. UNAVAILABLE: no socket could be opened.
 absl::StatusOr<std::unique_ptr<Listener>> OfferSharedMemory(
     ParameterServer& ps, std::shared_ptr<RequestBudget> request_budget, Credentials* credentials);
 
-// Gives shared memory back, again and again on `lane`, that replies had and nobody has used since
-// the last time.
+// Again and again on `lane`, gives back shared memory of replies that no reply has used since the
+// round before.
 void KeepTrimming(EventLoop& loop, Executor& lane);
 
 }  // namespace paracord
