@@ -32,7 +32,7 @@ absl::Status CheckpointRemover::RemoveOne(Old& old) {
   const absl::Status removed =
       needed ? absl::OkStatus() : RemoveCheckpoint(files_, checkpoints_, old.name, ended);
   if (removed.ok() && !needed) {
-    // A ps may have been writing, and in an object store its file has come after the removal.
+    // A ps may still have been writing: in an object store its file can appear after the removal.
     const bool may_come = !name.has_value() && !SchemeOf(checkpoints_).empty();
     if (may_come && !std::exchange(old.removed, true)) again_.push_back(old);
     return removed;

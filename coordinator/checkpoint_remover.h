@@ -1,7 +1,8 @@
-// Removes the checkpoints that newer ones replace, and the directories of rounds that failed. What
-// cannot be removed is tried again with the next ones, and the directory of a round in an object
-// store is looked at once more, since a ps may have gone on writing. Owned by the coordinator, and
-// used on the executor alone, whose thread it blocks.
+// Removes checkpoints that newer ones replace, and the directories of checkpoint rounds that
+// failed. A removal that fails is tried again at the next call of Remove. In an object store the
+// directory of a failed round is removed a second time, because a ps may have written a file there
+// after the first removal. Owned by the coordinator; used only on the executor, whose thread it
+// blocks.
 //
 // Invariant: no base is removed before the manifests of its increments. A failing disk can thus
 // leave old checkpoints behind, but never an increment without its base.
@@ -21,31 +22,32 @@ namespace paracord {
 
 class CheckpointRemover {
  public:
-  // Names that are tried again; of more the newest are left for the next coordinator to find.
+  // The most names that are kept for another try. The last ones beyond are left for the next
+  // coordinator to find.
   static constexpr size_t kAgainMax = 64;
 
-  // `files` outlives this object; `checkpoints` is the directory of the checkpoints.
+  // `files` outlives this object; `checkpoints` is the directory of the job's checkpoints.
   CheckpointRemover(Files& files, std::string checkpoints);
 
   // Removes the named checkpoints; the caller lists each increment before its base. Returns an
-  // error for each that cannot be removed now and was not tried before.
+  // error for each removal that failed for the first time.
   std::vector<absl::Status> Remove(const std::vector<std::string>& names);
 
  private:
   struct Old {
     std::string name;
-    std::string base;        // its base, if the manifest was readable
-    bool base_known = true;  // false: its manifest cannot be read, and is there
-    bool removed = false;    // once; it is a round's directory in an object store
+    std::string base;        // of an increment with a readable manifest
+    bool base_known = true;  // false: an unreadable manifest exists
+    bool removed = false;    // true: a failed round's directory, removed once
   };
-  // Removes one, or notes that it is to be tried again.
+  // Removes one name, or keeps it for another try.
   absl::Status RemoveOne(Old& old);
 
   Files& files_;
   const std::string checkpoints_;
   std::vector<Old> again_;
-  // In one Remove, by checkpoints that could not be removed: these, and all that are older than
-  // this generation and round.
+  // During one Remove: the bases that stay because an increment could not be removed. Where the
+  // manifest of an increment is unreadable, every checkpoint before its (generation, round) stays.
   std::set<std::string> needed_;
   std::pair<uint64_t, uint64_t> needed_to_;
 };

@@ -17,7 +17,7 @@
 namespace paracord {
 namespace {
 
-// An older coordinator may have completed the job after this one had looked. It is done then.
+// An older coordinator may have completed the job after this one read DIR; the job is done then.
 absl::Status CheckNotCompleted(Files& files, const std::string& checkpoints,
                                const CommitRound& round) {
   ASSIGN_OR_RETURN(const std::vector<CheckpointName> names, ListCheckpoints(files, checkpoints));
@@ -34,7 +34,7 @@ absl::Status CheckNotCompleted(Files& files, const std::string& checkpoints,
       absl::StrCat("another coordinator has completed the job: ", newest.ToString()));
 }
 
-// A manifest that is there already is ours if it says the same: an earlier try got no answer.
+// An existing manifest with the same contents is ours: an earlier try got no answer.
 absl::Status CommitObject(Files& files, const std::string& directory, const Manifest& manifest) {
   const std::string path = absl::StrCat(directory, "/", kManifestName);
   const std::string text = ManifestToText(manifest);
@@ -95,7 +95,7 @@ absl::Status Commit(Files& files, const std::string& checkpoints, const CommitRo
   if (!absl::IsNotFound(files.List(made).status())) {
     RETURN_IF_ERROR(files.SyncDirectory(made));
     RETURN_IF_ERROR(files.Rename(made, final));
-  } else {  // an earlier try has come as far as this
+  } else {  // an earlier try has renamed it
     RETURN_IF_ERROR(files.SyncDirectory(final));
   }
   RETURN_IF_ERROR(files.SyncDirectory(checkpoints));

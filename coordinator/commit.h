@@ -1,4 +1,5 @@
-// The last step of a checkpoint round, which makes the checkpoint exist. On the executor.
+// The last step of a checkpoint round, which makes the checkpoint exist, and the writing of
+// summary.json at the end of a job. Blocking: runs on the executor.
 #pragma once
 
 #include <cstdint>
@@ -10,19 +11,21 @@
 
 namespace paracord {
 
-// Makes the round's directory durable, gives it its final name, and writes the manifest last: the
-// checkpoint exists from then on. In an object store the manifest alone is written, where there is
-// none yet. May be repeated. NOT_FOUND: the round's directory is gone. ABORTED: a newer coordinator
-// has removed the round. ALREADY_EXISTS: an older coordinator has completed the job.
+// Makes the round's directory durable, renames it to the checkpoint's name and writes the manifest
+// last, with which the checkpoint exists. In an object store only the manifest is written, and only
+// if there is none yet. A commit may be repeated. NOT_FOUND: the round's directory is gone.
+// ABORTED: a newer coordinator has removed the round. ALREADY_EXISTS: an older coordinator has
+// completed the job.
 absl::Status Commit(Files& files, const std::string& checkpoints, const CommitRound& round);
 
-// summary.json of a job that is done, as its last checkpoint `complete` says.
+// Writes the summary.json of a job that is done, from `complete`, the manifest of its last
+// checkpoint.
 absl::Status WriteDoneSummary(Files& files, const std::string& dir, const Manifest& complete);
 
-// summary.json of a job that ends under the coordinator of `generation`. ABORTED: a newer
-// coordinator leads. If that one has completed the job while this summary was written, the summary
-// of the completed job is written again from the newest manifest; the error, and the log, say so
-// where that fails.
+// Writes the summary.json of a job that ends under the coordinator of `generation`. ABORTED: a
+// newer coordinator leads. If the newer coordinator completed the job during this write, the
+// summary of the completed job is written again from the newest manifest; if that fails, the error
+// and the log say so.
 absl::Status WriteLastSummary(Files& files, const std::string& dir, uint64_t generation,
                               const std::string& contents);
 

@@ -22,7 +22,8 @@ namespace {
 
 constexpr int64_t kChartMs = 2000;
 
-// Each generation has a file of its own, so that a late write never hides a newer one.
+// Each generation writes its own file, so a late write of an old coordinator never hides a newer
+// state.
 absl::Status WriteState(Files& files, const std::string& dir, uint64_t generation,
                         const JobState& state) {
   const std::string path = absl::StrCat(dir, "/", kStatePrefix);
@@ -64,7 +65,7 @@ void Coordinator::WriteCharts() {
     charts.push_back(Report(job, now_ms).TrainingChart());
     charted_ms_ = now_ms;
   }
-  // A restore may have taken some back; they are scored again.
+  // After a restore the results may be fewer; the dropped epochs are scored again.
   evaluations_charted_ = std::min(evaluations_charted_, job.evaluations.told().size());
   for (Chart& chart : EvaluationCharts(job, evaluations_charted_)) {
     charts.push_back(std::move(chart));
@@ -92,8 +93,8 @@ void Coordinator::Feed(const Event& event) {
   }
 }
 
-// Whether the caller's credentials are those of `task`. A certificate without an index is of every
-// task of its role.
+// Whether the caller's credentials are those of `task`. A certificate without an index speaks for
+// every task of its role.
 bool Coordinator::SpeaksFor(const std::string& task, ServerCall& call) const {
   const std::string caller(call.caller());
   const bool any = caller.find(':') == std::string::npos;
@@ -261,7 +262,7 @@ void Coordinator::CarryOut(ClaimGeneration& effect) {
 }
 
 void Coordinator::CarryOut(WriteJobState& effect) {
-  // The text of thousands of variables or evaluations takes too long to be made on the loop.
+  // Formatting thousands of variables or evaluations takes too long for the loop.
   OnFiles([&files = environment_.files, dir = options_.dir, effect = std::move(effect)]() -> Event {
     Event event = JobStateWrittenEvent{WriteState(files, dir, effect.generation, effect.state)};
     FAILPOINT("coordinator.job_state.written");
@@ -280,7 +281,7 @@ void Coordinator::CarryOut(MakeRoundDirectory& effect) {
            folder = CheckpointsDirectory(options_.dir) + "/", directory = effect.directory,
            chain = std::move(effect.chain)]() -> Event {
     RoundDirectoryMadeEvent event{round, files.MakeDirectories(folder + directory)};
-    // Somebody may have removed it by hand, and all that continue it would be worth nothing.
+    // A base removed by hand would make every increment built on it worthless.
     const auto gone = std::ranges::find_if(chain, [&](const std::string& name) {
       return absl::IsNotFound(files.Open(folder + name + "/" + kManifestName).status());
     });
@@ -292,7 +293,8 @@ void Coordinator::CarryOut(MakeRoundDirectory& effect) {
 
 void Coordinator::CarryOut(CommitRound& effect) {
   OnFiles([&files = environment_.files, dir = options_.dir, effect]() -> Event {
-    // Before it too: one that was stopped for long would leave a checkpoint to the job of another.
+    // Also before the commit: a coordinator that was suspended for long would leave its checkpoint
+    // in the newer coordinator's directory.
     absl::Status status = CheckNewestGeneration(files, dir, effect.generation);
     if (status.ok()) status = Commit(files, CheckpointsDirectory(dir), effect);
     if (status.ok()) status = CheckNewestGeneration(files, dir, effect.generation);

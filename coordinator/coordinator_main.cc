@@ -19,7 +19,7 @@
 namespace paracord {
 namespace {
 
-// Nothing that a coordinator is told is large: the facts of a job, and reports.
+// Requests to a coordinator are small: the facts of a job, and reports.
 constexpr MemoryBudget::Caps kCaps = {.requests = uint64_t{256} << 20,
                                       .one_request = uint64_t{64} << 20};
 
@@ -40,7 +40,8 @@ void CoordinatorMainFlags::AddTo(Flags& flags) {
                &ps);
 }
 
-// Where the ps are: those of the flag, or of the cluster, whose workers they are where it has none.
+// Returns the addresses of the ps: of --ps, or of the cluster, or of the workers where they are
+// nodes.
 absl::StatusOr<std::vector<std::string>> PsAddresses(const Cluster& cluster,
                                                      const std::string& flag) {
   if (!flag.empty()) {
@@ -75,8 +76,8 @@ void WarnOfLoopbackPs(const Logger& log, const Cluster& cluster,
   }
 }
 
-// Checks that the task is a coordinator that has a job, a directory and an address, and loads its
-// credentials and its limit of memory.
+// Checks that this task is a coordinator with a job, a directory and an address, and loads the
+// credentials and the memory limit.
 absl::Status CheckTask(CoordinatorMainFlags& own, const Cluster& cluster) {
   if (cluster.task->role != Role::kCoordinator) {
     return absl::InvalidArgumentError(
@@ -96,7 +97,7 @@ absl::Status CheckTask(CoordinatorMainFlags& own, const Cluster& cluster) {
   return AwaitSecurity(own.shared, cluster.task->ToString(), listens_at, own.grpc);
 }
 
-// Returns the options that the flags and the cluster say. An error names the key or the flag.
+// Returns the options by the flags and the cluster. An error names the key or the flag.
 absl::StatusOr<CoordinatorOptions> ReadOptions(const CoordinatorMainFlags& own,
                                                const Cluster& cluster, Daemon& daemon) {
   ASSIGN_OR_RETURN(std::vector<std::string> ps, PsAddresses(cluster, own.ps));
@@ -117,7 +118,7 @@ std::string ListenAddress(const Logger& log, const DaemonFlags& shared, const Cl
   return cluster.coordinator;
 }
 
-// The listeners' refusals are events of the job.
+// Shows connections that a listener refused as events of the job.
 void HearRefusals(Coordinator& coordinator, Daemon& daemon) {
   daemon.refused()->Tell(
       [&coordinator, &loop = daemon.environment().loop](const std::string& said) {
@@ -125,7 +126,7 @@ void HearRefusals(Coordinator& coordinator, Daemon& daemon) {
       });
 }
 
-// Returns the source of what --http shows.
+// Returns what the --http server shows.
 MonitorSource Shown(Coordinator& coordinator) {
   MonitorSource source;
   source.health = [&coordinator] { return coordinator.Health(); };

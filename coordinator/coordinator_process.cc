@@ -56,12 +56,12 @@ absl::StatusOr<CoordinatorOptions> ReadCoordinatorOptions(Files& files,
   for (const auto& [index, address] : cluster.workers) {
     options.workers.push_back(Task{Role::kWorker, index}.ToString());
   }
-  // Workers on one host, as those of paracord train, read the same files: the first need not wait
-  // for another one to find the same.
+  // Workers on one host (as `paracord train` starts them) read the same files: the facts of the
+  // first worker need no confirmation by a second.
   const auto here = [](const auto& worker) { return worker.second.starts_with("unix:"); };
   if (!cluster.workers.empty() && std::ranges::all_of(cluster.workers, here)) options.agree_ms = 0;
   options.dir = place.dir;
-  options.charts = SchemeOf(options.dir).empty();  // their files grow
+  options.charts = SchemeOf(options.dir).empty();  // event files are appended to
   options.host = place.host;
   options.insecure = place.insecure;
   if (place.credentials != nullptr) {
@@ -78,7 +78,7 @@ CoordinatorStart::CoordinatorStart(Coordinator& coordinator, const Environment& 
     : coordinator_(coordinator),
       address_(std::move(address)),
       exit_(std::move(exit)),
-      // A coordinator that is draining is gone by then.
+      // A rival that is draining is gone by then.
       rival_(environment, coordinator.options().dir, address_,
              coordinator.options().job.timeouts.drain_ms + 1000) {}
 

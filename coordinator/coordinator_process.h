@@ -1,5 +1,6 @@
-// What a process with a Coordinator does around it: the flags that name its job, its options (from
-// the flags and the cluster), and its start if no other coordinator leads the job. Used by main.
+// Prepares and starts the Coordinator of a process: the flags that name the job, the options (from
+// the flags and the cluster), and a start that first waits for a rival coordinator to leave. Used
+// by main.
 #pragma once
 
 #include <functional>
@@ -26,17 +27,17 @@ struct CoordinatorFlags {
 
 // Where a coordinator runs.
 struct CoordinatorPlace {
-  std::string dir;                           // absolute
+  std::string dir;                           // the job's directory; absolute
   std::string host;                          // for messages
-  std::shared_ptr<Credentials> credentials;  // null: without a certificate
+  std::shared_ptr<Credentials> credentials;  // null: the process has no certificate
   bool insecure = false;
-  // Of the worker in the same process, if there is one (ClusterShape).
+  // The devices of the worker in the same process, and whether it divides batches (ClusterShape).
   uint32_t devices = 1;
   bool divides_batches = false;
 };
 
 // Reads the job, chooses its strategy, and takes the other tasks from the cluster. `ps_addresses`
-// are those of the ps, by index. An error names the job's key.
+// has the address of each ps, by index. An error names the key of the job.
 absl::StatusOr<CoordinatorOptions> ReadCoordinatorOptions(Files& files,
                                                           const CoordinatorFlags& flags,
                                                           const Cluster& cluster,
@@ -44,10 +45,10 @@ absl::StatusOr<CoordinatorOptions> ReadCoordinatorOptions(Files& files,
                                                           const CoordinatorPlace& place);
 
 // Starts a coordinator that listens at `address`. If another coordinator leads the job in DIR and
-// does not leave in time, calls `exit` with kInUse. On the loop.
+// does not leave in time, calls `exit` with kInUse. Used on the loop.
 class CoordinatorStart {
  public:
-  // The coordinator must outlive this object.
+  // `coordinator` must outlive this object.
   CoordinatorStart(Coordinator& coordinator, const Environment& environment, std::string address,
                    std::function<void(int exit_code, std::string reason)> exit);
   void Begin();

@@ -1,4 +1,4 @@
-// The start of a coordinator on its loop: it waits for what DirStart finds, and leads.
+// The start of a coordinator on its loop: waits for the result of DirStart, then leads the job.
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -14,8 +14,8 @@ namespace {
 
 constexpr int64_t kRetryStorageMs = 1000;
 
-// Whether storage may recover from an error at the start: room may be made, a mount may answer
-// again or be made writable, and a right may be given.
+// Whether a storage error at the start may pass: space may be freed, a mount may answer again or
+// become writable, a permission may be granted.
 bool MayRecover(const absl::Status& status) {
   return absl::IsResourceExhausted(status) || absl::IsUnavailable(status) ||
          absl::IsPermissionDenied(status) || absl::IsDeadlineExceeded(status) ||
@@ -112,7 +112,7 @@ void Coordinator::Lead(DirStart::Begun begun) {
   Tick();
 }
 
-// Before anything that the core will ask of the executor.
+// Runs before any work that the core asks of the executor.
 void Coordinator::CleanUp(uint64_t generation) {
   environment_.executor.Run(
       [&files = environment_.files, dir = options_.dir, generation, address = address_] {

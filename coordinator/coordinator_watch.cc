@@ -1,4 +1,4 @@
-// A coordinator tells here those who watch its job: the status page and Prometheus.
+// What a coordinator shows to the status page and to Prometheus.
 #include <algorithm>
 
 #include "common/json_text.h"
@@ -10,7 +10,7 @@
 
 namespace paracord {
 
-// Called at each tick; the history takes what is old enough.
+// Called at each tick; the history samples at its own interval.
 void Coordinator::Remember() {
   if (exiting_ || core_->phase() != Phase::kTraining) return;
   const int64_t unix_ms = environment_.loop.UnixMs();
@@ -18,7 +18,7 @@ void Coordinator::Remember() {
   history_.Add(unix_ms, Report(core_->View(), environment_.loop.NowMs()).TrainingChart());
 }
 
-// The page asks once a second, and goes on showing what it was told last.
+// While the page polls, once a second, the exit waits, so that the page shows how the job ended.
 void Coordinator::LeaveWith(Exit exit) {
   constexpr int64_t kWatchedMs = 3000, kLastLookMs = 1500;
   exiting_ = true;

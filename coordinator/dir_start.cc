@@ -18,15 +18,15 @@
 namespace paracord {
 namespace {
 
-// Returns the batches that a job trains in all if nothing stops it before.
+// Returns how many batches a job trains in all if no early stop ends it.
 absl::StatusOr<uint64_t> BatchesOf(const Job& job, const DataPlan& plan) {
   if (job.steps.has_value()) return UpToEndOfRound(plan, *job.steps);
   RETURN_IF_ERROR(CheckEpochs(plan, job.epochs));
   return job.epochs * BatchesPerEpoch(plan);
 }
 
-// Returns the batches of the partition that has come farthest, since none goes back. A rejected
-// batch is done.
+// Returns the batches of the partition that is furthest ahead: the job cannot be shorter. Rejected
+// batches count.
 uint64_t MostEntered(const Manifest& manifest) {
   uint64_t most = 0;
   for (const ManifestPartition& partition : manifest.partitions) {
@@ -62,7 +62,7 @@ absl::StatusOr<FoundInDir> DirStart::LookInDir() {
     const std::string path = Path(absl::StrCat(kStatePrefix, states.back()));
     ASSIGN_OR_RETURN(const std::string text, files_.ReadWhole(path));
     absl::StatusOr<JobState> state = ParseJobState(text, path);
-    // A state of another version is sound, and going on without it would lose it.
+    // A state of another version is sound, and would be lost if the job went on without it.
     if (absl::IsUnimplemented(state.status())) return state.status();
     if (state.ok()) {
       found.job_state = *std::move(state);
@@ -83,7 +83,7 @@ absl::StatusOr<FoundInDir> DirStart::LookInDir() {
       if (!SaysDamaged(manifest.status())) unread = manifest.status();
     }
   }
-  // The storage may have recovered when the next life looks.
+  // The storage may have recovered when the next start reads DIR.
   if (found.manifests.empty()) RETURN_IF_ERROR(unread);
   return found;
 }
@@ -112,7 +112,7 @@ absl::StatusOr<DirStart::Verdict> DirStart::CheckFound(FoundInDir& found) {
   ASSIGN_OR_RETURN(const Job then, ParseJob(newest.job_json));
   ASSIGN_OR_RETURN(const uint64_t batches, BatchesOf(job_, newest.plan));
   ASSIGN_OR_RETURN(const uint64_t batches_then, BatchesOf(then, newest.plan));
-  // A job that is complete may be given more epochs or steps, or another end.
+  // A job that is complete may be given more epochs or steps, or another stop_when.
   if (newest.complete && batches <= batches_then && job_.stop_when == then.stop_when) {
     const std::string name = newest.name.ToString();
     const auto verified = verified_.find(name);
@@ -151,8 +151,9 @@ absl::StatusOr<DirStart::Verdict> DirStart::LookAndClaim(FoundInDir& found) {
   ASSIGN_OR_RETURN(found, LookInDir());
   ASSIGN_OR_RETURN(Verdict verdict, CheckFound(found));
   if (verdict != Verdict::kGoOn) return verdict;
-  // The look below sees everything that an earlier coordinator wrote after the look above. It does
-  // not act on anything that it writes later, because it finds our claim then.
+  // After the claim, this second look sees everything that an earlier coordinator wrote before the
+  // claim. Whatever an earlier coordinator writes later has no effect, because it checks the claims
+  // after every write.
   ASSIGN_OR_RETURN(const uint64_t generation, ClaimFirst());
   ASSIGN_OR_RETURN(found, LookInDir());
   ASSIGN_OR_RETURN(verdict, CheckFound(found));
@@ -160,7 +161,8 @@ absl::StatusOr<DirStart::Verdict> DirStart::LookAndClaim(FoundInDir& found) {
   return verdict;
 }
 
-// Nobody will read it again who could go on from the one before.
+// Verifies a checkpoint of a complete job: nobody else will read it again while the previous
+// checkpoint could still take its place.
 absl::Status DirStart::Verify(const std::string& checkpoint) {
   const absl::Status sound =
       VerifyCheckpoint(files_, CheckpointsDirectory(dir_) + "/" + checkpoint);
@@ -169,8 +171,8 @@ absl::Status DirStart::Verify(const std::string& checkpoint) {
   return absl::OkStatus();
 }
 
-// Sets the summary of an earlier run aside: it is no longer true, but the result of a finished job
-// is kept, since this run may fail.
+// Moves the summary of an earlier run aside, because the job goes on. The summary of a finished job
+// is kept under another name, since this run may fail.
 absl::Status DirStart::SetSummaryAside() {
   const absl::StatusOr<std::string> text = files_.ReadWhole(Path(kSummaryName));
   const nlohmann::json summary = text.ok() ? JsonOf(*text) : nlohmann::json();
@@ -180,8 +182,9 @@ absl::Status DirStart::SetSummaryAside() {
   return files_.RemoveTree(Path(kSummaryName));
 }
 
-// A complete job is given more to do. To ps and workers whose coordinator is away for a moment it
-// would be over all the same, by its newest checkpoint.
+// Removes the mark `complete` from the newest manifest of a job that is given more to do. Otherwise
+// a ps or worker that loses its coordinator for a moment would read the mark and take the job for
+// done.
 absl::Status DirStart::TakeCompletionBack(FoundInDir& found) {
   if (found.manifests.empty() || !found.manifests.front().complete) return absl::OkStatus();
   Manifest& newest = found.manifests.front();
@@ -193,7 +196,7 @@ absl::Status DirStart::TakeCompletionBack(FoundInDir& found) {
       ManifestToText(newest));
 }
 
-// INVALID_ARGUMENT where only a person can mend it.
+// INVALID_ARGUMENT if only a person can mend the directory.
 absl::Status DirStart::MakeDir() {
   const absl::Status made = files_.MakeDirectories(CheckpointsDirectory(dir_));
   const bool ours =
@@ -216,7 +219,7 @@ absl::StatusOr<DirStart::Begun> DirStart::Begin() {
     begun.done = true;
     return begun;
   }
-  // This process may have been stopped since its claim, for longer than the next one took.
+  // This process may have been suspended since its claim, while a newer coordinator claimed.
   RETURN_IF_ERROR(CheckNewestGeneration(files_, dir_, begun.found.generation));
   RETURN_IF_ERROR(TakeCompletionBack(begun.found));
   RETURN_IF_ERROR(SetSummaryAside());

@@ -1,6 +1,6 @@
-// The start of a coordinator on the files of DIR: what it finds there, whether the job may go on
-// with that, and the first generation. Owned by the coordinator, whose loop must not wait for
-// storage: everything here blocks and is used on the executor alone.
+// The start of a coordinator from the files of DIR: reads what earlier coordinators left, decides
+// whether the job can go on, and claims the first generation. Owned by the coordinator, whose loop
+// must not wait for storage: every function here blocks and runs on the executor.
 #pragma once
 
 #include <cstdint>
@@ -17,37 +17,39 @@ namespace paracord {
 
 class DirStart {
  public:
-  // `accepted` is that of CheckResumable. With `keeps_job`, a job in DIR that cannot become `job`
-  // goes on as it was.
+  // `accepted` are the changed program files that CheckResumable accepts. With `keeps_job`, a job
+  // in DIR that cannot become `job` goes on unchanged.
   DirStart(Files& files, std::string dir, Job job, std::string boot_id,
            std::vector<std::string> accepted = {}, bool keeps_job = false);
 
   struct Begun {
-    bool done = false;  // the job is, and summary.json says so
+    bool done = false;  // the job was done before; its summary.json is written
     FoundInDir found;
-    Job job;                           // the job that training resumes
-    std::vector<std::string> untaken;  // keys of the job given that are another's there, with both
+    Job job;  // the job that training resumes
+    // Keys whose values differ between the job given and the job kept in DIR, with both values.
+    std::vector<std::string> untaken;
   };
-  // Reads DIR, claims a generation, and takes back what an earlier end has left. It may be called
-  // again after an error.
+  // Reads DIR, claims a generation, and undoes the end of a job that now has more to do. May be
+  // called again after an error.
   absl::StatusOr<Begun> Begin();
-  // Whether the newest checkpoint in DIR says that the job is done. Changes nothing in DIR, and
-  // reads no checkpoint whole, so that Begin may yet find it damaged. False where DIR cannot be
-  // read or holds another job: Begin says why.
+  // Whether the newest checkpoint in DIR marks the job as done. Writes nothing, and does not read
+  // the checkpoint whole, so Begin may still find damage. False if DIR cannot be read or holds
+  // another job: Begin returns the error.
   bool FindsDone();
 
  private:
   enum class Verdict { kGoOn, kDone, kDoneIfSound };
   absl::Status MakeDir();
   absl::StatusOr<FoundInDir> LookInDir();
-  // Decides whether the job can go on from what was found. Takes back an end that another
-  // `stop_when` decided.
+  // Decides whether the job can go on from `found`. Drops an early stop that another `stop_when`
+  // decided.
   absl::StatusOr<Verdict> CheckFound(FoundInDir& found);
-  // The job goes on as it was, for this reason; an error if it may not.
+  // Goes on with the job `before`, because `why` keeps `job_` out; returns an error unless
+  // keeps_job_.
   absl::Status KeepJob(const std::string& before, const std::string& why);
   absl::StatusOr<uint64_t> ClaimFirst();
   absl::StatusOr<Verdict> LookAndClaim(FoundInDir& found);
-  // Reads all of a checkpoint, once.
+  // Reads a checkpoint whole, once, and records the result in verified_.
   absl::Status Verify(const std::string& checkpoint);
   absl::Status TakeCompletionBack(FoundInDir& found);
   absl::Status SetSummaryAside();
@@ -60,7 +62,7 @@ class DirStart {
   const std::vector<std::string> accepted_;
   const bool keeps_job_;
   std::vector<std::string> untaken_;
-  std::map<std::string, absl::Status> verified_;  // name -> OK or the damage
+  std::map<std::string, absl::Status> verified_;  // key: checkpoint; OK, or the damage
 };
 
 }  // namespace paracord

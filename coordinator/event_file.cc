@@ -21,7 +21,7 @@ EventFile::EventFile(Files& files, std::string directory, uint64_t generation)
     : files_(files), directory_(std::move(directory)), generation_(generation) {}
 
 absl::StatusOr<std::unique_ptr<WriteFile>> EventFile::Begin(int64_t unix_ms, int64_t first_step) {
-  // Readers take the files of a directory in the order of their names.
+  // Readers sort the files of a directory by name.
   path_ = absl::StrFormat("%s/events.out.tfevents.%010d.%d.%d", directory_, unix_ms / 1000,
                           generation_, begun_++);
   RETURN_IF_ERROR(files_.MakeDirectories(directory_));
@@ -57,7 +57,7 @@ absl::Status EventFile::Append(int64_t unix_ms, const std::vector<Chart>& charts
   const bool begins = !sound_;
   absl::Status status = Write(unix_ms, charts);
   sound_ = status.ok();
-  // A full disk must not fill with stumps.
+  // Removes the torn file, so that retries on a full disk do not pile up.
   if (!sound_ && begins) files_.RemoveTree(path_).IgnoreError();
   return status;
 }

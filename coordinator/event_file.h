@@ -1,7 +1,8 @@
-// The charts of a job: TensorBoard's event files, in DIR/tensorboard. One a life of a coordinator,
-// and another one after an error, since a reader stops at a torn record. Owned by the coordinator;
-// used on the executor alone. The file is open only during a write, so DIR can be unmounted between
-// writes. Nothing depends on these files: what fails is said and left out.
+// The charts of a job: TensorBoard event files in DIR/tensorboard. Each life of a coordinator
+// begins a new file, and so does each write after an error, because a reader stops at a torn
+// record. Owned by the coordinator; used on the executor alone. The file is open only during a
+// write, so DIR can be unmounted between writes. Training does not depend on these files: a failed
+// write is logged and dropped.
 #pragma once
 
 #include <cstdint>
@@ -19,11 +20,11 @@ namespace paracord {
 
 class EventFile {
  public:
-  // `directory` is made with the first file. Names of files begin with `generation`.
+  // `directory` is created with the first file. File names contain `generation`.
   EventFile(Files& files, std::string directory, uint64_t generation);
 
-  // Writes the charts. The first record of a file voids what earlier files say of steps from
-  // `Chart::step` on.
+  // Writes the charts. The first record of each file makes TensorBoard discard earlier files'
+  // points from `Chart::step` on.
   absl::Status Append(int64_t unix_ms, const std::vector<Chart>& charts);
 
  private:
@@ -34,8 +35,8 @@ class EventFile {
   const std::string directory_;
   const uint64_t generation_;
   uint64_t begun_ = 0;
-  std::string path_;    // the newest file's
-  bool sound_ = false;  // it may be gone on with
+  std::string path_;    // of the newest file
+  bool sound_ = false;  // the newest file may be appended to
 };
 
 }  // namespace paracord

@@ -57,7 +57,7 @@ absl::Status Claim(Files& files, const std::string& dir, uint64_t generation,
   RETURN_IF_ERROR(
       files.CreateExclusive(absl::StrCat(path, generation), ClaimText(generation, boot_id)));
   FAILPOINT("coordinator.generation.claimed");
-  // The claims before the last few have nothing left to say.
+  // Only the last few claims matter; older files are removed.
   constexpr uint64_t kKeep = 8;
   if (generation > kKeep) (void)files.RemoveTree(absl::StrCat(path, generation - kKeep));
   return absl::OkStatus();

@@ -14,7 +14,7 @@ bool History::Takes(int64_t unix_ms) const {
 
 void History::Add(int64_t unix_ms, const Chart& chart) {
   if (!Takes(unix_ms)) return;
-  // A restore has taken the job back: what came after is void. A batch has one point, its newest.
+  // After a restore, points behind the restored step are void. A step has one point, its newest.
   while (!points_.empty() && points_.back().chart.step >= chart.step) points_.pop_back();
   points_.push_back({unix_ms, chart});
   if (points_.size() <= kPointsMax) return;

@@ -1,6 +1,6 @@
-// Keeps for the status page what a job did until now: the curves of its training and the newest
-// lines of the coordinator's log. Both are bounded: when the curves are full, every second point is
-// dropped and the sampling rate halves, so the curves always reach back to the start of this
+// The recent past of a job for the status page: the curves of its training and the newest lines of
+// the coordinator's log. Both are bounded: when the curves are full, every second point is dropped
+// and the sampling interval doubles, so the curves always reach back to the start of this
 // coordinator. Owned by the coordinator, used on its loop.
 #pragma once
 
@@ -21,15 +21,15 @@ class History {
   static constexpr size_t kEventsMax = 100;
   static constexpr size_t kEventBytesMax = 400;
 
-  // Whether the newest point is old enough for another one.
+  // Whether the newest point is old enough to add another one.
   bool Takes(int64_t unix_ms) const;
-  // Takes the newest figures of the training, if it takes any.
+  // Adds the newest figures of the training, if Takes(unix_ms).
   void Add(int64_t unix_ms, const Chart& chart);
-  // Takes a line of the log; `level` is "info", "warn" or "error".
+  // Adds a line of the log; `level` is "info", "warn" or "error".
   void AddEvent(int64_t unix_ms, const std::string& level, const std::string& text);
 
-  // Keys "curves" ({"step": [...], NAME: [...]}, one number or null for each point) and "events",
-  // the newest last.
+  // Adds the keys "curves" ({"step": [...], NAME: [...]}, with a number or null for each point) and
+  // "events", the newest last.
   void AddTo(nlohmann::json& status) const;
 
  private:
@@ -45,7 +45,7 @@ class History {
     std::string text;
   };
   std::vector<Point> points_;
-  int64_t point_ms_ = kPointMs;  // between two points
+  int64_t point_ms_ = kPointMs;  // the least time between two points
   std::deque<Line> lines_;
 };
 

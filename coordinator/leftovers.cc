@@ -15,8 +15,9 @@
 namespace paracord {
 namespace {
 
-// No other process knows the new name, so its contents no longer change. A manifest: its
-// coordinator was just ahead of us, and it is a checkpoint.
+// Removes a renamed directory: no other process knows the new name, so the contents no longer
+// change. A manifest inside means that its coordinator committed just before the rename: the
+// checkpoint gets its name back.
 void RemoveTaken(Files& files, const std::string& checkpoints, const std::string& name) {
   const std::string taken = absl::StrCat(checkpoints, "/", kLeftoverPrefix, name);
   if (!IsCheckpoint(files, taken)) {
@@ -27,7 +28,7 @@ void RemoveTaken(Files& files, const std::string& checkpoints, const std::string
   }
 }
 
-// Whether a round in an object store has a manifest, which is that of its checkpoint.
+// Whether the checkpoint of a round in an object store has a manifest.
 absl::StatusOr<bool> HasManifest(Files& files, const std::string& checkpoints,
                                  const std::string& ps_files) {
   ASSIGN_OR_RETURN(const std::vector<std::string> names, files.List(checkpoints));
@@ -40,8 +41,9 @@ absl::StatusOr<bool> HasManifest(Files& files, const std::string& checkpoints,
   return false;
 }
 
-// Removes a round from an object store: "round-g3-r17", whose checkpoint is "step-...-g3-r17". A
-// manifest that comes before the mark is a checkpoint's, and one that comes after it is not.
+// Removes a round "round-g3-r17" from an object store, unless its checkpoint "step-...-g3-r17" was
+// committed. A manifest written before the mark REMOVED makes a checkpoint; one written later does
+// not.
 absl::Status RemoveRound(Files& files, const std::string& checkpoints, const std::string& round) {
   const std::string ps_files = checkpoints + "/" + round;
   const absl::StatusOr<std::vector<std::string>> inside = files.List(ps_files);
@@ -70,7 +72,7 @@ absl::Status RemoveRound(Files& files, const std::string& checkpoints, const std
   return removed;
 }
 
-// Names the round of a checkpoint or a round in an object store; "" elsewhere.
+// Returns the round of a checkpoint or round in an object store; "" in a file system.
 std::string RoundOf(const std::string& checkpoints, const std::string& name) {
   if (SchemeOf(checkpoints).empty()) return "";
   const std::string ps_files = PsFilesDirectory(checkpoints + "/" + name);
@@ -84,7 +86,7 @@ absl::Status RemoveCheckpoint(Files& files, const std::string& checkpoints, cons
   ended = false;
   const std::string round = RoundOf(checkpoints, name);
   if (round == name) return RemoveRound(files, checkpoints, round);
-  // Half a checkpoint must not look like one.
+  // Half a checkpoint must not look like a whole one.
   const std::string path = checkpoints + "/" + name;
   RETURN_IF_ERROR(files.RemoveTree(path + "/" + std::string(kManifestName)));
   const absl::Status synced = files.SyncDirectory(path);
@@ -116,7 +118,7 @@ absl::StatusOr<bool> RemoveUncommitted(Files& files, const std::string& checkpoi
   RemoveHalf(files, checkpoints, name);
   const std::string path = checkpoints + "/" + name;
   if (!IsCheckpoint(files, path)) return false;
-  // A sync may be what has failed.
+  // The failed step may have been a sync.
   RETURN_IF_ERROR(files.SyncDirectory(path));
   RETURN_IF_ERROR(files.SyncDirectory(checkpoints));
   RETURN_IF_ERROR(files.Open(absl::StrCat(path, "/", kManifestName)).status());

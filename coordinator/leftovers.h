@@ -1,12 +1,12 @@
-// Dead coordinators leave things half done below DIR/checkpoints: directories of rounds that were
-// never committed, and of checkpoints without a manifest. Blocking, for the executor's thread.
+// Removes what dead coordinators left unfinished below DIR/checkpoints: directories of rounds that
+// were never committed, and of checkpoints without a manifest. Blocking: runs on the executor.
 //
-// Whoever calls it has claimed `generation`; only older generations are touched. Their coordinators
-// and ps may still live and write: each directory is renamed before its files are removed, so later
-// operations on the old name fail and no half-removed directory is ever committed. In an object
-// store, where nothing is renamed, the object REMOVED does the same: it is put into the round's
-// directory before anything there is removed and stays for good, and a manifest whose round has it
-// makes no checkpoint.
+// The caller has claimed `generation`, and RemoveLeftovers touches only older generations.
+// Coordinators and ps of older generations may still be alive and write: each directory is renamed
+// before its files are removed, so later operations on the old name fail, and no half-removed
+// directory is ever committed. In an object store, which cannot rename, the object REMOVED has the
+// same effect: it is put into the round's directory before any other object is removed, and stays
+// for good; a manifest whose round is marked REMOVED makes no checkpoint.
 #pragma once
 
 #include <cstdint>
@@ -18,18 +18,18 @@
 
 namespace paracord {
 
-// The name of a directory that is being removed begins with this; the name that it had follows.
+// The prefix of a directory that is being removed; its former name follows.
 inline constexpr char kLeftoverPrefix[] = "leftover-";
 
-// Removes the directory of a checkpoint after this coordinator's commit failed for good, unless the
-// commit succeeded after all. No ps writes there any more. Returns whether it stands, and then
-// durably; after an error it may stand or not.
+// Removes the directory of a checkpoint after this coordinator's commit failed for good. If the
+// commit took effect after all, makes the checkpoint durable and returns true. No ps writes to the
+// directory any more. After an error the checkpoint may or may not exist.
 absl::StatusOr<bool> RemoveUncommitted(Files& files, const std::string& checkpoints,
                                        const std::string& name);
 
-// Removes a checkpoint that others replace, or the directory of a round of our own that has failed.
-// After an error it may be called again. `ended` says whether it is no checkpoint any more, for
-// good: its manifest goes first, and nothing else is removed before that is durable.
+// Removes a checkpoint that newer ones replace, or the directory of a failed round of this
+// coordinator. May be called again after an error. The manifest is removed first and durably,
+// before any other file: `ended` is set once the directory can never be a checkpoint again.
 absl::Status RemoveCheckpoint(Files& files, const std::string& checkpoints, const std::string& name,
                               bool& ended);
 

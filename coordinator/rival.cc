@@ -18,10 +18,10 @@
 namespace paracord {
 namespace {
 
-constexpr int64_t kAskMs = 1000;  // one that is gone costs so much
+constexpr int64_t kAskMs = 1000;  // the delay of a start whose rival is gone
 constexpr int64_t kAgainMs = 250;
 
-// By the newest job.state; "" if there is none that can be read.
+// The run id in the newest job.state; "" if it cannot be read.
 std::string RunIdIn(Files& files, const std::string& dir) {
   const auto states = NumbersOf(files, dir, kStatePrefix);
   if (!states.ok() || states->empty()) return "";
@@ -50,7 +50,8 @@ bool IsStatus(const nlohmann::json& answer) {
 
 absl::StatusOr<bool> LeadsJob(Files& files, const std::string& dir, const nlohmann::json& answer) {
   if (!IsStatus(answer) || answer["phase"] == "ended") return false;
-  // A stale address may be another job's by now. One generation older may be its next claim.
+  // By now another job may listen at a stale address. A rival one generation behind may be claiming
+  // its next one.
   ASSIGN_OR_RETURN(const uint64_t newest, NewestGeneration(files, dir));
   if (answer["generation"].get<uint64_t>() + 1 < newest) return false;
   const std::string run_id = RunIdIn(files, dir);

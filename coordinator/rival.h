@@ -1,8 +1,9 @@
-// Asked before a coordinator starts: does another one lead this job and live? Two coordinators
-// restarted after every fencing would fence each other for ever. So a starting coordinator that
-// finds a live rival waits for the rival to leave (it may be draining), and exits if the rival
-// stays. This is good manners alone: what keeps two that cannot reach each other apart is the claim
-// of a generation. Used on the loop; DIR is read on the executor.
+// Before a coordinator starts: checks whether another coordinator is alive and leads the same job.
+// Two coordinators that a supervisor restarts after every fencing would fence each other for ever.
+// A starting coordinator that finds a live rival therefore waits for the rival to leave (the rival
+// may be draining), and exits if the rival stays. Correctness does not depend on this check: where
+// two coordinators cannot reach each other, the claim of a generation decides who leads. Used on
+// the loop; DIR is read on the executor.
 #pragma once
 
 #include <cstdint>
@@ -19,24 +20,27 @@
 
 namespace paracord {
 
-// Where a coordinator of the job in `dir` listens or did, as it wrote it; "" if none has.
+// The address that the newest coordinator of the job wrote to `dir`, alive or dead; "" if there is
+// none.
 std::string AddressIn(Files& files, const std::string& dir);
 
-// Whether `answer` is a coordinator's status: an object with phase, run_id and generation, in their
-// types.
+// Whether `answer` is the status of a coordinator: an object with phase, run_id and generation of
+// the right types.
 bool IsStatus(const nlohmann::json& answer);
 
-// Whether the one who answers so leads the job in `dir` and lives; false if it is no coordinator.
-// Errors: what claims there are cannot be read.
+// Whether the process that gave `answer` is a live coordinator that leads the job in `dir`. An
+// error: the claims in `dir` cannot be read.
 absl::StatusOr<bool> LeadsJob(Files& files, const std::string& dir, const nlohmann::json& answer);
 
 class RivalCheck {
  public:
-  // `dir` of the job; `own_address`: where a coordinator that died may have listened before us.
+  // `dir` of the job; `own_address`: the address of this process, where a dead coordinator may have
+  // listened before.
   RivalCheck(Environment environment, std::string dir, std::string own_address,
              int64_t patience_ms);
 
-  // `done` is called once: OK if nobody leads, ALREADY_EXISTS if somebody does after the patience.
+  // `done` is called once: OK if nobody leads, ALREADY_EXISTS if a rival still leads after
+  // patience_ms.
   void Start(std::function<void(const absl::Status&)> done);
 
  private:

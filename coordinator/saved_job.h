@@ -1,5 +1,5 @@
-// The job that a directory holds from an earlier run, for whoever has to know it before a
-// coordinator leads there. Blocking; changes nothing.
+// Reads the job that an earlier run left in a directory, before a coordinator leads there.
+// Blocking; changes nothing.
 #pragma once
 
 #include <optional>
@@ -19,11 +19,11 @@ struct SavedJob {
 };
 
 // Returns the job of the newest job.state in `dir`, or else of the newest checkpoint. nullopt if
-// `dir` holds neither, or if they cannot be read: a coordinator that starts there says why.
+// neither exists or can be read: the error is left to the coordinator that starts in `dir`.
 std::optional<SavedJob> ReadSavedJob(Files& files, const std::string& dir);
 
-// INVALID_ARGUMENT names the keys that keep `now` from going on in a directory that holds `before`,
-// and what to do. `accepted` is that of CheckResumable.
+// INVALID_ARGUMENT names the keys in which `now` differs from `before` and may not, and what to do.
+// `accepted` are the changed program files that CheckResumable accepts.
 absl::Status CheckGoesOn(const SavedJob& before, const Job& now,
                          std::span<const std::string> accepted);
 

@@ -15,7 +15,7 @@ double Number(const json& of, const char* key) {
   return it->is_number() ? it->get<double>() : 0;
 }
 
-// A gauge of what the status may lack, such as a loss before the first batch.
+// Adds a gauge for a key that the status may lack, such as the loss before the first batch.
 void AddIfKnown(const json& of, const char* key, const char* name, const char* help,
                 MetricSet& metrics, const MetricSet::Labels& labels = {}) {
   const auto it = of.find(key);
@@ -123,7 +123,7 @@ void AddPs(const json& all, MetricSet& metrics) {
   }
 }
 
-// Of a job without copies, or that has not been asked to move, all are 0: alerts ask for them.
+// All gauges are 0 for a job without copies or without a move, so that alerts can rely on them.
 void AddCopies(const json& copies, const json& move, MetricSet& metrics) {
   const double partitions = Number(copies, "partitions");
   metrics.Gauge("paracord_copies_partitions", "Partitions that are to be on two ps.", partitions);
@@ -145,7 +145,7 @@ void AddCopies(const json& copies, const json& move, MetricSet& metrics) {
              "How long training stands, or stood, still for the newest move.", metrics);
 }
 
-// Returns the object at the key; an empty one where there is none, or null.
+// Returns the object at the key; an empty object if the key is missing or null.
 json ObjectAt(const json& of, const char* key) {
   const auto it = of.find(key);
   return it != of.end() && it->is_object() ? *it : json::object();

@@ -1,4 +1,4 @@
-// A job's status as metrics, so that Prometheus and people are told the same. Pure.
+// Converts the status of a job to metrics, so that Prometheus and `paracord status` agree. Pure.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace paracord {
 
-// `status` is what CoordinatorCore::StatusJson says. Workers beyond the first kWorkersShown have no
-// metrics of their own, so that labels stay few.
+// `status` is the JSON of Report::StatusJson. Only the first kWorkersShown workers get metrics of
+// their own, to bound the number of labels.
 inline constexpr size_t kWorkersShown = 256;
 void AddStatusMetrics(const nlohmann::json& status, int64_t unix_ms, MetricSet& metrics);
 

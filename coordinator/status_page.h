@@ -1,5 +1,5 @@
-// The status page of a job: one self-contained HTML document with its styles and script. The build
-// makes it of the files in coordinator/page. Constant.
+// The status page of a job: one self-contained HTML document with its styles and script, generated
+// by the build from the files in coordinator/page.
 #pragma once
 
 namespace paracord {
