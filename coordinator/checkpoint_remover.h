@@ -36,7 +36,7 @@ class CheckpointRemover {
  private:
   struct Old {
     std::string name;
-    std::string base;        // of an increment with a readable manifest
+    std::string base;        // "": a full checkpoint, or an unknown base
     bool base_known = true;  // false: an unreadable manifest exists
     bool removed = false;    // true: a failed round's directory, removed once
   };

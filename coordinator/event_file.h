@@ -35,7 +35,7 @@ class EventFile {
   const std::string directory_;
   const uint64_t generation_;
   uint64_t begun_ = 0;
-  std::string path_;    // of the newest file
+  std::string path_;    // the newest file
   bool sound_ = false;  // the newest file may be appended to
 };
 

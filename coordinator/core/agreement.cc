@@ -9,8 +9,8 @@
 namespace paracord {
 namespace {
 
-constexpr size_t kFactsMax = 16;      // disagreeing workers remembered
-constexpr int64_t kOpeningTimes = 5;  // times agree_ms, while a worker opens its files
+constexpr size_t kFactsMax = 16;      // the most disagreeing workers remembered
+constexpr int64_t kOpeningTimes = 5;  // for slow workers: times agree_ms
 
 }  // namespace
 
@@ -35,14 +35,14 @@ Agreement::Outcome Agreement::Add(const std::string& task, const JobFacts& facts
   if (facts_.empty()) first_ms_ = now_ms;
   facts_[task] = facts;
   unable_.erase(task);
-  std::map<std::string, size_t> found;  // how many, by what
+  std::map<std::string, size_t> found;  // facts -> number of workers
   for (const auto& [other, theirs] : facts_) ++found[theirs.SerializeAsString()];
-  // The first task's are chosen among equals.
+  // Among equally frequent facts, those of the first task are chosen.
   const JobFacts& chosen = std::ranges::max_element(facts_, {}, [&](const auto& item) {
                              return found[item.second.SerializeAsString()];
                            })->second;
   const size_t agree = found[chosen.SerializeAsString()];
-  // A worker opens its files, or a third one has to say which of two is right.
+  // Another worker is still opening its files, or a third one has to decide between two.
   const bool unsure = facts_.size() + unable_.size() < came_.size() || found.size() > 1;
   const bool enough = agree >= 2 || facts_.size() >= kFactsMax || named_.size() < 2 ||
                       now_ms - first_ms_ >= agree_ms_ * (unsure ? kOpeningTimes : 1);

@@ -6,7 +6,7 @@
 namespace paracord {
 namespace {
 
-constexpr int64_t kFirstPauseMs = 250;  // after the second death, doubled with each further one
+constexpr int64_t kFirstPauseMs = 250;  // after the second death; doubles with each further one
 constexpr int64_t kPauseMsMax = 10000;
 constexpr uint32_t kDoublingsMax = 10;
 constexpr uint32_t kThirds = 3;
@@ -25,7 +25,7 @@ BatchFailures::BatchFailures(FailuresSpec spec, const std::vector<RejectedBatch>
 BatchFailures::Verdict BatchFailures::Add(const BatchId& batch, FailureKind kind,
                                           const std::string& worker, bool other_worker) {
   Count& count = counts_[KeyOf(batch)];
-  if (count.state != State::kCounted) return Verdict::kTryAgain;  // it has been given up
+  if (count.state != State::kCounted) return Verdict::kTryAgain;  // given up before
   const bool limit = kind == FailureKind::kLimit;
   std::set<std::string>& workers = limit ? count.limited_workers : count.workers;
   const uint32_t failures = ++(limit ? count.limits : count.failures);

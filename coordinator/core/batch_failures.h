@@ -1,11 +1,12 @@
-// The `failures` policy: counts what went wrong with each batch and decides when to give it up.
-// Pure; owned by the core. Nothing is classified by the text of a message.
+// The `failures` policy of the job: counts the failures of each batch and decides when to give a
+// batch up. Pure; owned by the core. Failures are classified by kind, never by the text of a
+// message.
 //
-// A rejection takes three steps: Add requests it, Decide makes it (the core calls Decide when no
-// push of the batch can be in flight and the ledgers show whether a partition has applied it), and
-// Saved reports that job.state has it. The core announces a rejection only after Saved, so all
-// partitions reject a batch or none does, whichever process dies in between. Splits with a
-// rejection on its way are withheld: nobody may compute them.
+// A rejection takes three steps. Add requests a rejection. Decide makes it: the core calls Decide
+// when no push of the batch can be in flight and the ledgers show whether a partition has applied
+// the batch. Saved confirms that job.state has it. The core announces a rejection only after Saved,
+// so all partitions reject the batch or none does, whichever process dies in between. No worker may
+// compute a split while a rejection of one of its batches is on its way.
 #pragma once
 
 #include <cstdint>
@@ -22,57 +23,57 @@
 
 namespace paracord {
 
-// A batch fails in one of these ways. kLimit says nothing of the batch: a message or a memory is
-// too small for it, or a program cannot do what it asks.
+// How a batch failed. kLimit does not blame the batch: a message size or a memory limit is too
+// small for the batch, or the user's program lacks a feature.
 enum class FailureKind { kData, kNonFinite, kShape, kLimit };
 
-// Who outlived a worker that died while it computed a batch. The death says something of the batch
-// only if others lived: machines are taken away, and networks cut, many at once.
+// Who outlived a worker that died while it computed a batch. The death counts against the batch
+// only if other workers lived on: a machine failure or a network cut takes many workers at once.
 enum class Outlived { kByNobody, kByIdleWorkers, kByBusyWorkers };
 
 class BatchFailures {
  public:
-  // `rejected`: by earlier coordinators.
+  // `rejected` are the batches that earlier coordinators rejected.
   explicit BatchFailures(FailuresSpec spec, const std::vector<RejectedBatch>& rejected = {});
 
   enum class Verdict { kTryAgain, kReject, kFailJob };
-  // `other_worker`: there is another worker that could try. A batch is given up after `per_batch`
-  // failures, on two workers where there are two. kReject: it is pending now. Limits are counted
-  // by themselves: as many of them fail the job, and no batch is rejected for them.
+  // Counts a failure. A batch is given up after `per_batch` failures, on two workers if there is
+  // another worker that could try (`other_worker`). kReject: a rejection is now pending. Failures
+  // of kind kLimit have their own count: at `per_batch` they fail the job and never reject a batch.
   Verdict Add(const BatchId& batch, FailureKind kind, const std::string& worker, bool other_worker);
 
-  // A worker died that computed the batch. Returns how long nobody should compute it again: longer
-  // after each death, and not at all after the first.
+  // Counts the death of a worker that was computing the batch. Returns for how long no worker
+  // should compute the batch: 0 after the first death, then longer after each.
   int64_t PauseAfterDeath(const BatchId& batch);
-  // A death is no failure: a batch is given up after `deaths_per_batch` of them that workers on
-  // other batches outlived. Of those that only idle workers outlived three count for one.
+  // Decides what a death means. A batch is given up after `deaths_per_batch` deaths that workers on
+  // other batches outlived. A death that only idle workers outlived counts one third.
   Verdict AddDeath(const BatchId& batch, Outlived outlived);
 
   std::vector<BatchId> Pending() const;
-  // A pending batch that some partition has entered, and that was tried again and failed as often
-  // once more; nullopt if there is none.
+  // A pending batch that a partition had entered at an earlier decision, and that has failed just
+  // as often since; nullopt if there is none.
   std::optional<BatchId> PendingAgain() const;
-  // Decides a pending batch; `entered` says that some partition has applied it. An applied batch is
-  // computable and is tried again; after as many further failures (deaths of workers excluded) the
+  // Decides a pending batch. `entered`: some partition has applied the batch, so the batch can be
+  // computed and is tried again. After as many further failures (deaths of workers excluded) the
   // remaining partitions reject it, unless `by_all_or_none`. True if the batch is rejected now.
   bool Decide(const BatchId& batch, bool entered, bool by_all_or_none = false);
-  // Every partition has a pending batch: whatever was counted says nothing any more.
+  // All partitions have entered a pending batch: its failures no longer matter.
   void Forget(const BatchId& batch) { counts_.erase(KeyOf(batch)); }
   // job.state has been written since the last Decide.
   void Saved();
-  // Splits of the epoch with a batch that is pending, or decided and not saved.
+  // Splits of the epoch with a batch whose rejection is pending, or decided and not yet saved.
   std::set<uint64_t> Withheld(uint64_t epoch) const;
 
-  // Batches of the split that are to be entered without gradients, ascending.
+  // The rejected batches of the split, which partitions enter without gradients; ascending.
   std::vector<uint32_t> Rejected(uint64_t epoch, uint64_t split) const;
-  // How many batches of the epoch have been given up.
+  // How many batches of the epoch are rejected or about to be.
   uint64_t RejectedIn(uint64_t epoch) const;
-  // True if a batch has been given up because of a non-finite loss or gradient.
+  // Whether a batch was rejected because of a non-finite loss or gradient.
   bool RejectedNonFinite() const;
-  // All that were decided, for job.state.
+  // All decided rejections, for job.state.
   std::vector<RejectedBatch> All() const;
 
-  // Forgets epochs before this one.
+  // Forgets all epochs before `epoch`.
   void ForgetBefore(uint64_t epoch);
 
  private:
@@ -81,12 +82,12 @@ class BatchFailures {
   struct Count {
     uint32_t failures = 0;
     uint32_t limits = 0;
-    uint32_t deaths = 0;        // all
-    uint32_t death_thirds = 0;  // counted deaths, in thirds
+    uint32_t deaths = 0;        // all deaths
+    uint32_t death_thirds = 0;  // deaths that count against the batch, in thirds
     std::set<std::string> workers;
     std::set<std::string> limited_workers;
-    bool nonfinite = false;  // the last failure
-    bool entered = false;    // some partition has it
+    bool nonfinite = false;  // the last failure was kNonFinite
+    bool entered = false;    // some partition has applied the batch
     State state = State::kCounted;
   };
 

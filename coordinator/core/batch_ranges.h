@@ -1,6 +1,6 @@
-// A set of batches of one epoch, kept as ranges of numbers: a split has the numbers from split *
-// split_batches on. Consecutive finished splits merge into one range, so the number of ranges is
-// about the number of leases and holes. A value; pure.
+// A set of batches of one epoch, stored as ranges of batch numbers: split s begins at number s *
+// split_batches. Consecutive finished splits merge into one range, so the number of ranges is about
+// the number of leases and holes. A value; pure.
 #pragma once
 
 #include <cstddef>
@@ -13,20 +13,20 @@ namespace paracord {
 
 class BatchRanges {
  public:
-  // Beyond so many ranges a number that would begin another one is not taken.
+  // The most ranges: a number that would begin another range is refused.
   static constexpr size_t kRangesMax = 65'536;
 
   bool Has(uint64_t number) const;
-  // Adds a number. False if it is there already, or if there are too many ranges.
+  // Adds a number. False if the number is in the set already, or if there are too many ranges.
   bool Add(uint64_t number);
-  // How many numbers this set and the other one, which is small, have in common.
+  // How many numbers are in both sets. The time grows with the numbers in `small`.
   uint64_t InBoth(const BatchRanges& small) const;
-  // How many numbers it has.
+  // How many numbers are in the set.
   uint64_t size() const { return size_; }
 
-  // The ranges, ascending, each as its first number and the one behind its last.
+  // The ranges, ascending, each as its first number and its end (one past the last number).
   std::vector<std::pair<uint64_t, uint64_t>> ranges() const { return {ends_.begin(), ends_.end()}; }
-  // Replaces the set. False, and the set is empty, if these ranges are not ascending and apart.
+  // Replaces the set. False, and the set becomes empty, if `ranges` are not ascending and disjoint.
   bool Assign(const std::vector<std::pair<uint64_t, uint64_t>>& ranges);
 
  private:

@@ -6,7 +6,7 @@
 namespace paracord {
 namespace {
 
-constexpr double kMeasured = 0.05;     // seconds that are long enough beside a clock's millisecond
+constexpr double kMeasured = 0.05;     // long enough for a clock with a resolution of 1 ms
 constexpr double kSecondsMin = 1e-6;   // seconds a batch
 constexpr double kSecondsMax = 86400;  // a day
 constexpr double kMeanKept = 0.8;      // weight of the old mean

@@ -10,10 +10,10 @@
 namespace paracord {
 namespace {
 
-constexpr int64_t kRetryRoundMs = 5000;  // after a round that failed
-constexpr uint32_t kSnapshotTries = 3;   // for each ps of a round, for lost messages
-constexpr uint32_t kCommitTries = 3;     // where the checkpoint is not the final one
-constexpr uint32_t kBestTries = 3;       // rounds for the best checkpoint
+constexpr int64_t kRetryRoundMs = 5000;  // after a failed round
+constexpr uint32_t kSnapshotTries = 3;   // for each ps of a round, in case messages are lost
+constexpr uint32_t kCommitTries = 3;     // for checkpoints other than the final one
+constexpr uint32_t kBestTries = 3;       // rounds for the best evaluation
 
 }  // namespace
 
@@ -26,7 +26,7 @@ void CheckpointRounds::BeginLater(int64_t now_ms) {
 
 bool CheckpointRounds::Due(int64_t now_ms, bool at_once, uint64_t computed) const {
   if (round_.has_value() || now_ms < next_ms_) return false;
-  // A state for which nobody has computed anything since the last round needs no other one.
+  // No periodic checkpoint is due if no batch was computed since the last round.
   return at_once || best_wanted_ || (every_seconds_ > 0 && computed_ != computed);
 }
 
@@ -128,7 +128,7 @@ void CheckpointRounds::Repeat(const std::string& why, int64_t now_ms) {
 
 void CheckpointRounds::Drop() {
   effects_.Emit(RemoveCheckpoints{{round_->directory}});
-  // Once the commit has been tried the checkpoint may exist, under its own name.
+  // A commit that was tried may have made the checkpoint, under its own name.
   if (round_->manifest.has_value()) {
     ++given_up_;
     effects_.Emit(RemoveUncommittedRound{*std::move(round_->manifest)});

@@ -15,7 +15,7 @@
 namespace paracord {
 namespace {
 
-// Whether two checkpoints of one job hold the same.
+// Whether two checkpoints of a job have the same contents.
 bool SameProgress(const Manifest& a, const Manifest& b) {
   return std::ranges::equal(a.partitions, b.partitions, [](const auto& one, const auto& other) {
     return one.updates == other.updates && one.applied == other.applied &&
@@ -28,7 +28,7 @@ bool SaysDiskFull(const std::string& why) {
          absl::StrContains(why, std::strerror(EDQUOT));
 }
 
-// Whether `a` is of an earlier generation or round than `b`. A missing name is older than any.
+// Whether `a` has an earlier generation or round than `b`. A missing name comes first.
 bool Older(const std::optional<CheckpointName>& a, const std::optional<CheckpointName>& b) {
   const auto order = [](const std::optional<CheckpointName>& name) {
     return name.has_value() ? std::tuple(true, name->generation, name->round)
@@ -179,7 +179,7 @@ std::vector<std::string> Checkpoints::Thin(size_t keep, const std::string& best,
   std::set<std::string> kept(in_use.begin(), in_use.end());
   size_t usable = 0;
   bool healthy_kept = false;
-  const Manifest* newer = nullptr;  // the next newer usable one that is kept
+  const Manifest* newer = nullptr;  // the kept restorable checkpoint that is next newer
   for (const auto& [name, why] : refused_) kept.insert(name);
   for (const Manifest& manifest : committed_) {
     if (Refused(manifest)) continue;
@@ -200,7 +200,7 @@ std::vector<std::string> Checkpoints::Thin(size_t keep, const std::string& best,
   const bool in_chain = !committed_.empty() && !committed_.front().base.empty();
   const Manifest* const other = keep > 1 && in_chain && full < 2 ? OtherFull(kept) : nullptr;
   if (other != nullptr) kept.insert(other->name.ToString());
-  // The newest first, so that none is ever there without what it continues.
+  // Newest first, so that an increment is never left without its base.
   std::vector<std::string> removed;
   for (const Manifest& manifest : committed_) {
     if (!kept.contains(manifest.name.ToString())) removed.push_back(manifest.name.ToString());
@@ -214,7 +214,7 @@ std::vector<std::string> Checkpoints::MakeRoom(const std::string& why, const std
   if (!SaysDiskFull(why)) return {};
   const auto usable = std::ranges::count_if(
       committed_, [&](const Manifest& manifest) { return !Refused(manifest); });
-  // Checkpoints that a chain needs stay, so keeping one less may remove none.
+  // Bases of kept checkpoints stay, so keeping one fewer may remove none.
   for (size_t keep = static_cast<size_t>(std::max<std::ptrdiff_t>(usable, 1)) - 1; keep > 0;
        --keep) {
     std::vector<std::string> removed = Thin(keep, best);

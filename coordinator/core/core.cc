@@ -12,7 +12,7 @@
 namespace paracord {
 namespace {
 
-constexpr int64_t kStoppedMs = 10 * kTickMs;  // without a tick
+constexpr int64_t kStoppedMs = 10 * kTickMs;  // this long without a tick
 
 }  // namespace
 
@@ -59,7 +59,8 @@ CoordinatorCore::CoordinatorCore(CoreOptions options, FoundInDir found, int64_t 
   ps_.TakeOver(record_.replaced_run_id());
   ++record_.counters().coordinator_recoveries;
   record_.SaysRecoveries(Recoveries());
-  // Another list of ps than the job has moved from is a new wish of whoever gives it.
+  // A list of ps that differs from the one before the move is a new decision of the person who
+  // starts the coordinator.
   if (record_.layout().has_value()) {
     if (record_.layout()->given == options_.ps_addresses) {
       ps_.SetPs(record_.layout()->ps, now_ms);
@@ -107,8 +108,9 @@ std::vector<Effect> CoordinatorCore::Step(int64_t now_ms, const Event& event) {
   return effects_.Take();
 }
 
-// This coordinator did not run: its process was stopped, or its machine, or the loop was busy. It
-// could hear nobody meanwhile, so nobody was silent, and connections broke from its own silence.
+// This coordinator did not run for a while: its process or machine was suspended, or the loop was
+// busy. It heard nobody, so nobody counts as silent; connections may have broken because of its own
+// silence.
 void CoordinatorCore::NoticeStop() {
   const int64_t stopped_ms = now_ms_ - ticked_ms_;
   if (stopped_ms < kStoppedMs) return;
@@ -119,8 +121,8 @@ void CoordinatorCore::NoticeStop() {
   forms_since_ms_ += stopped_ms;
 }
 
-// Ends a job whose cluster has not formed in time. A ps that sees another DIR never gets ready, so
-// the deadline also applies where the other ps hold their partitions already.
+// Ends a job whose cluster has not formed in time. A ps that sees another DIR is never ready, so
+// the deadline applies even if the remaining ps hold their partitions.
 void CoordinatorCore::CheckStartDeadline() {
   const std::string other_dirs = ps_.OtherDirs();
   const bool waits = !Living() || (!phases_.formed() && !other_dirs.empty());
@@ -163,7 +165,7 @@ void CoordinatorCore::Handle(const GenerationClaimedEvent& event) {
     const std::string why(event.status.message());
     effects_.Warn("cannot claim a generation: " + why);
     if (!Living()) EndJob(ExitCode::kPeerLost, "failed", "--dir is not usable: " + why);
-    return;  // DriveFormation tries again
+    return;  // DriveFormation claims again
   }
   if (claim == Generation::Claim::kLeapt && record_.begun()) SaveJobState();
   training_.Fenced();
@@ -174,7 +176,7 @@ void CoordinatorCore::Handle(const GenerationClaimedEvent& event) {
 }
 
 void CoordinatorCore::Handle(const NewestGenerationEvent& event) {
-  if (!event.generation.ok()) return;  // it is looked for again
+  if (!event.generation.ok()) return;  // the next look will follow
   if (*event.generation > generation_.newest()) {
     PROBE("coordinator.superseded.found");
     return Leave(ExitCode::kFenced,
@@ -187,7 +189,7 @@ void CoordinatorCore::Handle(const NewestGenerationEvent& event) {
     generation_.Skip(event.obeyed);
     return ClaimNextGeneration("a ps obeys a generation that nobody has claimed here");
   }
-  // Nothing is lost while all ps hold their partitions: a checkpoint can be taken of them.
+  // Nothing is lost while all ps hold their partitions: a checkpoint of them can still be taken.
   const bool needs_load = ps_.AnyNeedsLoad() || rollback_.lacks_checkpoint();
   if (phases_.now() == Phase::kLoading && needs_load &&
       checkpoints_.Lost(record_.counters().checkpoints)) {
@@ -207,20 +209,20 @@ void CoordinatorCore::SetPhase(Phase phase) {
   if (formed && !end_.planned()) rounds_.BeginLater(now_ms_);
 }
 
-// All ledgers have been read in this generation: decides what comes next from them alone.
+// Decides what comes next from the ledgers of all partitions, read in this generation.
 void CoordinatorCore::AdvanceEpoch() {
   if (summary_writer_.done() || evaluations_.unsaved()) return;
   const std::vector<const Ledger*> ledgers = ps_.Ledgers();
   if (!samples_found_.has_value()) {
     samples_found_ = Report(View(), now_ms_).samples();
-    // It would be done with partitions that stand anywhere. A longer job can go on with them.
+    // The job would end with partitions at different batches. A longer job can go on with them.
     const uint64_t reached = BatchesReached(ledgers, record_.plan());
     if (reached > Extent().batches()) {
       return Leave(ExitCode::kConfiguration,
                    TooFewBatches(job_, Extent().batches(), reached, "on a ps"), /*alone=*/true);
     }
   }
-  // Behind a new generation nothing that could change what the ledgers say is on its way.
+  // In a new generation no push that could change the ledgers is in flight.
   const uint64_t splits_per_epoch = SplitsPerEpoch(record_.plan());
   if (generation_.wanted().empty() &&
       failures_.Decide(ledgers, splits_per_epoch, job_.guarantees.sync())) {
@@ -229,16 +231,17 @@ void CoordinatorCore::AdvanceEpoch() {
   const JobExtent extent = Extent();
   const OpenEpoch open = training_.FirstOpen(ledgers, record_.plan(), extent);
   const uint64_t epoch = open.epoch;
-  // A score is of all partitions at the end of an epoch. What some of them are past is not scored,
-  // or not again: those that a restore took back would be scored among others that went on.
+  // A score needs all partitions at the end of one epoch. An epoch that some partition has passed
+  // is not scored (again): partitions restored to its end would be scored together with partitions
+  // that are further.
   const uint64_t begun = EpochsBegun(ledgers, splits_per_epoch);
   const uint64_t voided_from = std::max(epoch, begun > 0 ? begun - 1 : 0);
   if (evaluations_.Void(voided_from)) {
-    return SaveJobState();  // the ledgers are read again when that is durable
+    return SaveJobState();  // once it is durable, the ledgers are read again
   }
   if (epoch < extent.epochs() && training_.IsOpen(epoch)) {
     DropUnfounded(open.next);
-    training_.table()->Load(open.next);  // leases go on
+    training_.table()->Load(open.next);  // leases stay valid
     SetPhase(Phase::kTraining);
     history_.Run(epoch, now_ms_);
     failures_.PlaceDeaths(epoch, open.next, now_ms_,
@@ -250,8 +253,8 @@ void CoordinatorCore::AdvanceEpoch() {
   }
   CloseHistory(epoch);
   if (training_.CloseBefore(epoch)) {
-    // A restore may take the job back to the oldest checkpoint, and then the batches after it
-    // have to be rejected again.
+    // A restore may take the job back to the oldest checkpoint; the batches after it then have to
+    // be rejected again.
     const uint64_t replayed = checkpoints_.LeastEntered(extent.batches());
     failures_.ForgetBefore(std::min(epoch, replayed / BatchesPerEpoch(record_.plan())));
   }
@@ -275,19 +278,19 @@ void CoordinatorCore::BeginEpoch(const OpenEpoch& open, uint64_t begun) {
   if (epoch >= extent.epochs()) {
     if (FailNotFinite()) return;
     SetPhase(Phase::kFinishing);
-    return rounds_.MayBegin(now_ms_);  // the final checkpoint, which is repeated if it fails
+    return rounds_.MayBegin(now_ms_);  // the final checkpoint, repeated if it fails
   }
   const EvaluationResult* const best = evaluations_.KeptBest();
   rounds_.WantBest(begun <= epoch && best != nullptr && best->epoch + 1 == epoch &&
                    !rounds_.BestGivenUp() && View().BestCheckpoint() == nullptr);
   if (rounds_.best_wanted()) {
     PROBE("coordinator.best.kept");
-    SetPhase(Phase::kEvaluating);  // what was scored stays as it is until a checkpoint holds it
+    SetPhase(Phase::kEvaluating);  // training waits until a checkpoint holds the scored state
     rounds_.MayBegin(now_ms_);
     return;
   }
   training_.Open(open, extent.BatchesOfEpoch(epoch), record_.plan());
-  // Reports of the epoch before may still come.
+  // Reports of the previous epoch may still arrive.
   sessions_.ForgetGivenBefore((epoch - std::min<uint64_t>(epoch, 1)) *
                               SplitsPerEpoch(record_.plan()));
   if (HasLanes()) lane_leases_.Begin(*training_.table(), now_ms_);
@@ -325,7 +328,7 @@ void CoordinatorCore::EndJob(ExitCode code, const std::string& status, const std
   Leave(code, reason);
 }
 
-// Tells everybody and goes. The ps stay when only this coordinator leaves.
+// Tells everybody to leave, and exits. The ps stay if only this coordinator leaves.
 void CoordinatorCore::Leave(ExitCode code, const std::string& reason, bool alone) {
   if (phases_.ended()) return;
   SetPhase(Phase::kEnded);
@@ -333,7 +336,7 @@ void CoordinatorCore::Leave(ExitCode code, const std::string& reason, bool alone
   if (end_.alone()) return sessions_.TellNobody();
   sessions_.TellAll(end_.exit());
   for (uint32_t i = 0; i < ps_.size(); ++i)
-    ps_.Finish(i, code, end_.exit().reason);  // the others are told in the steps after this one
+    ps_.Finish(i, code, end_.exit().reason);  // other ps are told in later steps
   ps_.FinishInvited(code, end_.exit().reason);
 }
 
@@ -341,14 +344,15 @@ void CoordinatorCore::Handle(const DrainEvent& event) {
   if (end_.planned() || phases_.ended()) return;
   if (!Living()) return EndJob(ExitCode::kDrained, "stopped", event.signal + " before training");
   effects_.Info(event.signal + ": taking a checkpoint, then leaving");
-  // Who ends the tasks of a job by signals tells workers first: that none is left is no cause.
+  // Whoever stops the tasks of a job by signals stops the workers first: missing workers alone are
+  // not the cause.
   const bool kept = !ps_.AllAre(PsState::kReady) || !refusals_.last().empty();
   EndAfterCheckpoint(
       {ExitCode::kDrained, "stopped", event.signal, kept ? Waiting(View(), now_ms_) : ""});
 }
 
-// The state that was trained is kept where the ps are well: with another `failures` the job goes on
-// from there.
+// Fails the job, with a checkpoint if the ps are well: with a different `failures` policy the job
+// can go on from there.
 void CoordinatorCore::FailJob(ExitCode code, const std::string& reason) {
   if (end_.planned() || phases_.ended()) return;
   if (!ps_.AllAre(PsState::kReady)) return EndJob(code, "failed", reason);

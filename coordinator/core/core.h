@@ -1,17 +1,20 @@
 // The coordinator's decisions as a pure state machine: (now, event) -> effects. It starts no
-// thread, takes no lock, reads no clock and does no I/O; the shell (coordinator.h) and the
-// simulator feed it, each event as it comes, on one thread.
+// thread, takes no lock, reads no clock and does no I/O; the shell (coordinator.h) or the simulator
+// feeds each event as it comes, on one thread.
 //
-// All knowledge lives in the types below, each with its own invariants. The core says the
-// phases of the job, hands events on and acts on what comes back: core.cc (the loop, the phases and
-// the end), core_job.cc (what the job is), core_ps.cc (the cluster forms), core_rollback.cc (what
-// it begins with), core_joins.cc and core_workers.cc (workers), core_lanes.cc (leases of lanes),
-// core_failures.cc (batches that fail), core_move.cc (to more or fewer ps), core_copies.cc (second
-// holders), core_hot_copies.cc (those of synchronous training), core_rounds.cc (checkpoints),
-// core_cuts.cc (their states in synchronous training), core_history.cc (what each epoch brought).
+// All knowledge lives in the types below, each with its own invariants. The core sets the phases of
+// the job, hands events to these types and acts on the results, in one file for each subject:
 //
-// Its view of progress is advice. Whether a split or an epoch is done is read from the
-// ledgers of all partitions, in this generation, before the epoch closes.
+//   - core.cc: the event loop, the phases and the end; core_job.cc: the identity of the job
+//   - core_ps.cc: forming the cluster; core_rollback.cc: the first state of a generation
+//   - core_joins.cc, core_workers.cc: workers; core_lanes.cc: leases of lanes
+//   - core_failures.cc: failed batches; core_history.cc: the history of epochs
+//   - core_move.cc: a move to more or fewer ps
+//   - core_copies.cc: second holders; core_hot_copies.cc: second holders in synchronous training
+//   - core_rounds.cc: checkpoints; core_cuts.cc: the states of checkpoints in synchronous training
+//
+// The core's view of progress is only advice. Before an epoch closes, the ledgers of all
+// partitions, read in this generation, have to show that every split is done.
 #pragma once
 
 #include <algorithm>
@@ -46,14 +49,14 @@ class CoordinatorCore {
  public:
   CoordinatorCore(CoreOptions options, FoundInDir found, int64_t now_ms);
 
-  // Takes one event and returns what the shell is to do for it, in order. Time never goes back.
+  // Takes one event and returns what the shell is to do, in order. `now_ms` never decreases.
   std::vector<Effect> Step(int64_t now_ms, const Event& event);
 
-  // Returns what is known of the job after the newest step.
+  // Returns the state of the job after the newest step.
   JobView View() const;
   Phase phase() const { return phases_.now(); }
   uint64_t generation() const { return generation_.claimed(); }
-  // The task of an open session; "" if there is none with this id.
+  // The task of an open session; "" if no session has this id.
   std::string TaskOf(uint64_t session) const {
     const auto found = sessions_.all().find(session);
     return found == sessions_.all().end() ? "" : found->second.task;
@@ -103,8 +106,8 @@ class CoordinatorCore {
   void PsReady();
   void LoadOrAttach(uint32_t index);
   void ReadLedgers();
-  // All ps were ready once, or a ps holds variables trained under an earlier coordinator: the
-  // start-up deadline is off, because waiting for the missing ps can save the training.
+  // Whether waiting for missing ps can save training, so that the start-up deadline is off: all ps
+  // were ready once, or a ps holds variables trained under an earlier coordinator.
   bool Living() const { return phases_.formed() || ps_.AnyHoldsRun(); }
 
   // core_move.cc
@@ -115,7 +118,7 @@ class CoordinatorCore {
   void MoveBack(Move::Plan plan);
   bool MayCancelMove() const;
   void CancelMove(const ScaleEvent& event);
-  // An invited ps that is not in: why, whether it is away, and whether waiting for it is in vain.
+  // An invited ps that is not in yet: why, whether it is away, and whether waiting is futile.
   struct NotIn {
     std::string why;
     bool lost = false;
@@ -125,13 +128,14 @@ class CoordinatorCore {
   std::optional<std::string> Absent() const;
   void DriveMove();
   bool PrepareMove();
-  // An order to prepare partitions of the checkpoint, without the fence and the partitions.
+  // An order to prepare partitions of the checkpoint, without fence and partitions.
   LoadRequest PrepareOrder(const std::string& checkpoint) const;
   bool HasTables() const;
   void GiveUpMove(const std::string& why);
   void StopForMove();
   void ClaimForMove();
-  // This generation is one without workers, which is to write the closing checkpoint.
+  // Whether this generation is the one without workers that writes the closing checkpoint of a
+  // move.
   bool Closed() const {
     return move_.closed() && !generation_.claiming() && generation_.wanted().empty() &&
            std::ranges::all_of(ps_.invited(), [this](const Ps& ps) { return ps_.IsIn(ps); });
@@ -231,7 +235,7 @@ class CoordinatorCore {
   uint32_t FullEvery() const;
 
   // core_cuts.cc
-  // Training comes to an end, if only for a while, with a checkpoint of all that it has come to.
+  // Whether training is to end, or to pause for a move, with a checkpoint of everything trained.
   bool EndIsPlanned() const { return end_.planned() || ps_.AnyDrains() || move_.holds_training(); }
   CutView ViewOfCut() const;
   void OrderSnapshots();
@@ -245,14 +249,14 @@ class CoordinatorCore {
   const CoreOptions options_;
   const Job& job_;
   int64_t now_ms_;
-  int64_t ticked_ms_;       // when this coordinator last ran for sure
+  int64_t ticked_ms_;       // the newest tick
   int64_t forms_since_ms_;  // the start, or when a checkpoint was last found unusable
   Effects effects_;         // emitted by the current step
   Phases phases_;
   Shutdown end_;
   SummaryWriter summary_writer_{effects_};
   JobRecord record_;
-  std::optional<uint64_t> samples_found_;  // in the ledgers, when this life first read them
+  std::optional<uint64_t> samples_found_;  // counted when this coordinator first read the ledgers
   Generation generation_;
   PsTracker ps_;
   Sessions sessions_;

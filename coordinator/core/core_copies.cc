@@ -1,5 +1,4 @@
-// Second holders of partitions: where they are, what they prepare, and when they take over
-// (copies.h).
+// Second holders of partitions (copies.h): their places, their preparations, and their takeover.
 #include <algorithm>
 #include <utility>
 
@@ -25,12 +24,12 @@ void CoordinatorCore::DriveCopies(bool tick) {
   PrepareCopies();
 }
 
-// A ps that is the first holder of nothing comes in beside training: it drops what it may still
-// have from before it was lost, and can then be a second holder.
+// Brings in ps that are first holder of nothing while training goes on: such a ps drops the
+// partitions of an earlier time, and may then become a second holder.
 void CoordinatorCore::DriveGuests() {
   if (generation_.claiming() || !generation_.wanted().empty() || copies_.writing()) return;
-  // In synchronous training it may become a holder before the others are loaded, and a ps loads
-  // once in a generation.
+  // In synchronous training a guest may become a holder before the other ps are loaded, and a ps
+  // loads once in a generation.
   if (options_.HasHotCopies() && !ps_.AllAre(PsState::kReady)) return;
   for (const uint32_t index : ps_.Idle(PsState::kSeen, now_ms_, /*needed=*/false)) {
     ps_.Adopt(index);
@@ -53,13 +52,14 @@ std::vector<Standing> CoordinatorCore::Standings() const {
   for (uint32_t i = 0; i < ps_.size(); ++i) {
     const Ps& ps = ps_.all()[i];
     const bool nothing = ps.description.partitions_size() == 0;
-    // A new life has nothing; a first holder whose seconds take over is waited for no longer.
+    // A restarted ps holds nothing; if its second holders take over, nobody waits for it any more.
     standings[i].lost = ps_.Needed(i) && ((ps.state == PsState::kAway && ps.unreachable) ||
                                           (ps.state == PsState::kSeen && nothing));
     standings[i].takes = ps.state != PsState::kAway && (nothing || ps_.HoldsItsPartitions(i));
     standings[i].prepared = !ps.description.prepared().empty();
   }
-  // What a ps prepared for an earlier coordinator is what job.state says, as far as is known.
+  // A ps that prepared under an earlier coordinator is assumed to have prepared the second
+  // partitions that job.state gives it.
   for (uint32_t p = 0; p < layout.holders.size(); ++p) {
     const uint32_t second = layout.SecondOf(p);
     if (second == kNobody || !standings[layout.holders[p]].lost) continue;
@@ -69,7 +69,7 @@ std::vector<Standing> CoordinatorCore::Standings() const {
   return standings;
 }
 
-// Lets the seconds take over the partitions of ps that are lost. Returns false if they cannot.
+// Lets second holders take over the partitions of lost ps. False if they cannot.
 bool CoordinatorCore::PromoteSeconds(bool unprepared) {
   if (!options_.HasWarmCopies() || !record_.fixed() || summary_writer_.done()) return false;
   if (copies_.writing()) return true;
@@ -77,7 +77,7 @@ bool CoordinatorCore::PromoteSeconds(bool unprepared) {
   const std::optional<Layout>& layout = record_.layout();
   if (!layout.has_value() || layout->ps.size() != ps_.size()) return false;
   if (checkpoints_.Usable() == nullptr) return false;
-  // What seconds had prepared for themselves gave way to what the move has them prepare.
+  // During a move the preparations of second holders gave way to those for the move.
   const bool moves = move_.under_way() && !move_.Is(Move::Phase::kSettling);
   std::optional<Layout> next = Promoted(*layout, Standings(), unprepared || moves);
   if (!next.has_value()) return false;
@@ -104,14 +104,13 @@ void CoordinatorCore::WriteSeconds(Layout layout, bool promotes) {
   SaveJobState();
 }
 
-// The layout with other seconds is durable.
+// The layout with different second holders is durable.
 void CoordinatorCore::SecondsWritten() {
   PROBE("coordinator.copies.promoted");
   copies_.Written();
   if (phases_.ended()) return;
   PlaceLayout();
-  // In synchronous training the layout is written when the ps have been adopted, and before they
-  // begin.
+  // In synchronous training the layout is written after the ps were adopted and before they begin.
   if (options_.HasHotCopies()) return;
   if (!generation_.claiming()) ClaimNextGeneration("partitions have other holders");
 }
@@ -122,13 +121,13 @@ bool CoordinatorCore::MayPlaceCopies() const {
     return false;
   }
   return std::ranges::all_of(ps_.all(), [&](const Ps& ps) {
-    // One that has just come in is about to be ready.
+    // A ps that has just come in will be ready soon.
     const bool away = ps.state == PsState::kAway && now_ms_ - ps.away_since_ms >= kHealMs;
     return ps.state == PsState::kReady || away;
   });
 }
 
-// The layout that counts.
+// The layout in force: the stored one, or the one by the placement rule.
 Layout CoordinatorCore::LayoutNow() const {
   if (record_.layout().has_value()) return *record_.layout();
   Layout layout;
@@ -138,8 +137,8 @@ Layout CoordinatorCore::LayoutNow() const {
   return layout;
 }
 
-// Returns the layout with a second ps for each partition that has none, as far as ps are available
-// and have room; nullopt: it is the one that counts.
+// Returns the layout with a second holder for each partition that has none, as far as ps are
+// available and have room; nullopt: nothing changes.
 std::optional<Layout> CoordinatorCore::WithSeconds(
     const std::function<bool(const Ps&)>& available) const {
   Layout layout = LayoutNow();
@@ -163,7 +162,7 @@ std::optional<Layout> CoordinatorCore::WithSeconds(
   return layout;
 }
 
-// Gives a second ps to each partition that has none.
+// Gives a second holder to each partition that has none.
 void CoordinatorCore::PlaceCopies() {
   std::optional<Layout> layout =
       WithSeconds([](const Ps& ps) { return ps.state == PsState::kReady && ps.no_room.empty(); });
@@ -173,7 +172,8 @@ void CoordinatorCore::PlaceCopies() {
   SaveJobState();
 }
 
-// Has the seconds read the newest checkpoint, or how it differs from the one they have prepared.
+// Has second holders read the newest checkpoint, or only what changed since the checkpoint that
+// they prepared.
 void CoordinatorCore::PrepareCopies() {
   const Manifest* const usable = checkpoints_.Usable();
   if (usable == nullptr) return;

@@ -1,4 +1,4 @@
-// Cuts: which state a checkpoint of a synchronous job is of, and how lanes come to that state where
+// Cuts: which state a checkpoint of a synchronous job saves, and how lanes reach that state when
 // the job ends.
 #include <algorithm>
 #include <string>
@@ -11,8 +11,8 @@
 
 namespace paracord {
 
-// What is known of the states now. Reports of leases are newer than descriptions of ps; where a
-// planned end has just asked the ps, what they said counts alone.
+// The present states. Reports on leases are newer than descriptions of ps; but at a planned end,
+// where the ps were just asked, only their answers count.
 CutView CoordinatorCore::ViewOfCut() const {
   CutView view;
   view.planned_end = EndIsPlanned();
@@ -39,7 +39,7 @@ CutView CoordinatorCore::ViewOfCut() const {
   return view;
 }
 
-// The directory of the round stands: orders a snapshot of each ps.
+// The directory of the round exists: orders a snapshot from each first holder.
 void CoordinatorCore::OrderSnapshots() {
   if (job_.guarantees.sync()) {
     const CutView view = ViewOfCut();
@@ -50,7 +50,7 @@ void CoordinatorCore::OrderSnapshots() {
   }
 }
 
-// Orders the file of a first holder. What it holds as a second one is in another file.
+// Orders the file of a first holder; partitions that it holds as second holder are in other files.
 void CoordinatorCore::AskSnapshot(uint32_t index) {
   SnapshotRequest request = rounds_.Ask(ps_.FileOf(index));
   bool second = false;
@@ -62,7 +62,7 @@ void CoordinatorCore::AskSnapshot(uint32_t index) {
   ps_.AskSnapshot(index, std::move(request));
 }
 
-// An end was planned after a cut had been ordered ahead: asks the ps how far they are.
+// An end was planned after a cut had been ordered ahead: asks the ps for their states.
 void CoordinatorCore::CheckCutAtEnd() {
   if (!rounds_.Collecting() || !rounds_.round().cut.has_value()) return;
   if (rounds_.round().at_end || !EndIsPlanned()) return;
@@ -70,7 +70,7 @@ void CoordinatorCore::CheckCutAtEnd() {
   ReadLedgers();
 }
 
-// The ps have said their states, which a cut at a planned end waits for.
+// The ps have reported their states, for which a cut at a planned end waits.
 void CoordinatorCore::StatesRead() {
   if (!job_.guarantees.sync() || !rounds_.Collecting() || !rounds_.round().asked) return;
   const std::optional<uint64_t> cut = rounds_.round().cut;
@@ -88,7 +88,7 @@ void CoordinatorCore::RepeatRound(const std::string& why, int64_t after_ms) {
   rounds_.Repeat(why, now_ms_ + after_ms);
 }
 
-// Whether a snapshot is of another state than the cut: then the round has failed.
+// Whether a snapshot is of a different state than the cut; if so, the round has failed.
 bool CoordinatorCore::OfOtherState(uint32_t index, const SnapshotReply& reply) {
   if (!rounds_.Collecting() || !rounds_.round().cut.has_value()) return false;
   const uint64_t cut = *rounds_.round().cut;
@@ -101,8 +101,8 @@ bool CoordinatorCore::OfOtherState(uint32_t index, const SnapshotReply& reply) {
   return false;
 }
 
-// At a planned end of a synchronous job: the round of the open epoch at which lanes end, which is
-// the cut, since nothing behind it would be kept.
+// At a planned end of a synchronous job: the round of the open epoch at which lanes end. It is that
+// of the cut, since later rounds would be lost.
 std::optional<uint32_t> CoordinatorCore::LastRoundOfLanes() const {
   if (!job_.guarantees.sync() || !EndIsPlanned()) return std::nullopt;
   if (!rounds_.Collecting() || !rounds_.round().at_end) return 0;

@@ -1,5 +1,5 @@
-// Batches that fail are counted, and then tried again, rejected by all partitions alike, or the end
-// of the job.
+// Failed batches: a failure is counted; then the batch is tried again, all partitions reject it, or
+// the job ends.
 #include <algorithm>
 #include <utility>
 
@@ -10,7 +10,7 @@
 
 namespace paracord {
 
-// The batch that a lease of the open epoch has come to.
+// The next batch of a lease of the open epoch.
 BatchId CoordinatorCore::BatchOf(const LeaseState& lease) const {
   BatchId batch;
   batch.set_epoch(training_.table()->epoch());
@@ -21,7 +21,7 @@ BatchId CoordinatorCore::BatchOf(const LeaseState& lease) const {
 
 void CoordinatorCore::CountFailure(const std::string& task, const LeaseState& lease,
                                    FailureKind kind, const std::string& message) {
-  // Somebody else has computed the batch.
+  // Another worker has computed the batch.
   if (HasLanes() && lease.next < training_.table()->EnteredOf(lease.split)) return;
   const BatchId batch = BatchOf(lease);
   const Failures::Verdict verdict =
@@ -39,9 +39,9 @@ void CoordinatorCore::ActOn(Failures::Verdict verdict, uint64_t split, ExitCode 
     case Failures::Verdict::kTryAgain:
       return;
     case Failures::Verdict::kReject:
-      // A push of the batch may be in flight, from a worker that went silent or works on the same
-      // split: a new generation keeps it out. Else the ledgers are enough, but for gradients that
-      // are in the sum of a round that is not whole, of which no ledger tells.
+      // A worker that went silent, or that shares the split, may have a push of the batch in
+      // flight: a new generation fences it. In synchronous training gradients may also be in the
+      // sum of an incomplete round, which no ledger shows. Otherwise the ledgers suffice.
       if (training_.MayBePushed(split) || job_.guarantees.sync()) {
         PROBE("coordinator.reject.fenced");
         generation_.Want("a batch is rejected");
@@ -55,8 +55,8 @@ void CoordinatorCore::ActOn(Failures::Verdict verdict, uint64_t split, ExitCode 
 
 void CoordinatorCore::NoteDeath(const WorkerSession& session, std::vector<LeaseState> leases,
                                 const std::string& why) {
-  // A worker computes the batch of its lanes that is furthest behind, and else works off leases as
-  // they came.
+  // With lanes a worker computes the batch that is furthest behind; otherwise leases are worked off
+  // in the order of their grants.
   if (HasLanes()) {
     std::ranges::sort(leases, {},
                       [](const LeaseState& lease) { return std::pair(lease.next, lease.split); });
@@ -71,7 +71,7 @@ void CoordinatorCore::NoteDeath(const WorkerSession& session, std::vector<LeaseS
   ps_.WantLedgers();
 }
 
-// A death is counted as soon as somebody who was there before is heard a while after it.
+// A death counts as soon as a session that existed before is heard a while after it.
 void CoordinatorCore::JudgeDeaths() {
   if (!phases_.training() || training_.table() == nullptr) return failures_.ForgetUnjudged();
   const auto heard_ms = [this](uint64_t id) { return sessions_.HeardMs(id); };
@@ -81,7 +81,7 @@ void CoordinatorCore::JudgeDeaths() {
   }
 }
 
-// A job whose batches are all applied, and whose variables nobody can use, is not done.
+// A job is not done if all batches are applied but a variable is not finite.
 bool CoordinatorCore::FailNotFinite() {
   const std::optional<uint32_t> partition = ps_.NotFinite();
   if (!partition.has_value()) return false;
@@ -96,7 +96,7 @@ bool CoordinatorCore::FailNotFinite() {
   return true;
 }
 
-// Too many rejected batches in an epoch fail the job.
+// Fails the job if too many batches of an epoch are rejected.
 void CoordinatorCore::CheckRejected() {
   if (training_.table() == nullptr || phases_.ended() || end_.planned()) return;
   const uint64_t rejected = failures_.counts().RejectedIn(training_.table()->epoch());

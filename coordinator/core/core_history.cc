@@ -1,4 +1,4 @@
-// The history of epochs: it is restored, counts what workers report, and closes by the ledgers.
+// The history of epochs: restores it, counts workers' reports, and closes epochs by the ledgers.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -12,7 +12,7 @@
 namespace paracord {
 namespace {
 
-// The rate of the job's optimizer, which moving averages do not have; nullopt if no ps tells.
+// The learning rate of the optimizer, not of moving averages; nullopt if no ps reports it.
 std::optional<double> LearningRateOf(const JobView& job) {
   for (const Ps* ps : job.ps.Holders()) {
     for (const PartitionDescription& partition : ps->description.partitions()) {
@@ -32,8 +32,8 @@ bool IsFurther(const EpochHistory& one, const EpochHistory& other) {
 
 }  // namespace
 
-// Takes the history of job.state, or that of the newest checkpoint if it reaches further. Both are
-// brought to what the job is now, because it may have been given more steps since.
+// Restores the history from job.state, or from the newest checkpoint if that reaches further. Both
+// are adapted to the present job, which may have been given more steps.
 void CoordinatorCore::RestoreHistory(const nlohmann::json& epochs, const nlohmann::json& open) {
   const auto read = [this](const nlohmann::json& some_epochs, const nlohmann::json& some_open) {
     EpochHistory history;
@@ -51,8 +51,8 @@ void CoordinatorCore::RestoreHistory(const nlohmann::json& epochs, const nlohman
   if (IsFurther(of_checkpoint, history_)) history_ = std::move(of_checkpoint);
 }
 
-// Counts the batches that a worker has trained, of splits that it was given: it knows of no others,
-// and would take the place of those who do.
+// Counts a worker's trained batches, but only of splits that the worker had leases of: a false
+// report would take the place of the true report of another worker.
 void CoordinatorCore::TakeTrained(WorkerSession& session, const WorkRequest& request) {
   const DataPlan& plan = record_.plan();
   const JobExtent extent = Extent();
@@ -76,7 +76,7 @@ void CoordinatorCore::TakeTrained(WorkerSession& session, const WorkRequest& req
   for (int i = 0; i < named; ++i) history_.NameBadRecord(request.bad_records(i));
 }
 
-// The ledgers say that all epochs before this one are done.
+// The ledgers have all epochs before `epoch`: closes them.
 void CoordinatorCore::CloseHistory(uint64_t epoch) {
   const DataPlan& plan = record_.plan();
   const JobExtent extent = Extent();
@@ -98,8 +98,7 @@ void CoordinatorCore::CloseHistory(uint64_t epoch) {
   }
 }
 
-// A task has told of metrics of another kind than most batches of an epoch have. That is said once
-// for each session.
+// Warns, once a session, that a task reports metrics of another kind than most batches have.
 void CoordinatorCore::WarnOfMetrics(const std::string& task, uint64_t epoch) {
   const std::optional<uint64_t> id = sessions_.Of(task);
   if (!id.has_value() || std::exchange(sessions_.Find(*id)->miscounts, true)) return;
@@ -108,8 +107,8 @@ void CoordinatorCore::WarnOfMetrics(const std::string& task, uint64_t epoch) {
                              epoch + 1, " have: those are not counted"));
 }
 
-// An epoch opens. Where workers have told of more batches than the ledgers have, partitions came
-// from a checkpoint, and the batches since then are computed again.
+// An epoch opens. If workers have reported more batches than the ledgers have, partitions were
+// restored from a checkpoint, and later batches are computed again.
 void CoordinatorCore::NoteBatchesAgain(const OpenEpoch& open) {
   const uint64_t per_epoch = BatchesPerEpoch(record_.plan());
   uint64_t entered = open.epoch * per_epoch;

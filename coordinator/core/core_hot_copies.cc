@@ -1,6 +1,6 @@
-// Second holders in synchronous training, which take part in every round. When a ps is lost the
-// next generation goes on with those that serve a common state (held.h), and loads nothing. What
-// leaves the layout, or is added to it, is durable before that generation begins.
+// Second holders in synchronous training, which take part in every round. After the loss of a ps
+// the next generation goes on with the ps that serve a common state (held.h), and loads nothing.
+// Any change of the layout is durable before that generation begins.
 #include <algorithm>
 #include <utility>
 
@@ -14,17 +14,17 @@
 
 namespace paracord {
 
-// A ps that is away holds a generation up only if nobody else has one of its partitions, or if the
-// cluster has not trained yet: then it comes in a moment.
+// Whether the generation may form without the ps that are away: each partition has another holder.
+// A cluster that has not trained yet waits for all ps, which are just starting.
 bool CoordinatorCore::MayFormWithoutAway() const {
   return options_.HasHotCopies() && record_.fixed() && !summary_writer_.done() && Living() &&
          !move_.Is(Move::Phase::kWriting) &&
-         // After a move all can load the closing checkpoint, and lose nothing by it.
+         // After a move all ps can load the closing checkpoint without losing anything.
          ps_.OthersHoldAll(now_ms_, move_.Is(Move::Phase::kSettling));
 }
 
-// Decides who goes on, where no `why` says that all load a checkpoint, or sets it. False as long as
-// the layout without those that do not go on is not durable.
+// Decides which ps go on, unless `why` already gives a reason for a rollback; sets `why` if no
+// state is common. False until the layout without the remaining ps is durable.
 bool CoordinatorCore::DecideHolders(std::optional<std::string>& why) {
   if (move_.Is(Move::Phase::kWriting)) return false;
   std::vector<bool> stays;
@@ -47,7 +47,7 @@ bool CoordinatorCore::DecideHolders(std::optional<std::string>& why) {
   return !LeaveOut(stays);
 }
 
-// Writes the layout without the ps that do not stay. Returns whether any leaves it.
+// Writes the layout without the ps that do not stay. Returns whether the layout changes.
 bool CoordinatorCore::LeaveOut(const std::vector<bool>& stays) {
   const Layout now = LayoutNow();
   std::optional<Layout> next = Without(now, stays);
@@ -73,7 +73,7 @@ bool CoordinatorCore::LeaveOut(const std::vector<bool>& stays) {
 }
 
 // All ps are about to load: gives each partition a second holder. Returns whether a layout has to
-// be written for that.
+// be written first.
 bool CoordinatorCore::GiveSeconds() {
   std::optional<Layout> layout =
       WithSeconds([](const Ps& ps) { return ps.state != PsState::kAway; });
@@ -83,7 +83,7 @@ bool CoordinatorCore::GiveSeconds() {
   return true;
 }
 
-// Returns which ps hold their partitions and serve this state of them.
+// Returns which ps serve this state with all their partitions.
 std::vector<bool> CoordinatorCore::Serving(uint64_t state) const {
   std::vector<bool> serving;
   for (const std::vector<HeldPartition>& held : HeldByPs(View())) {
@@ -92,7 +92,7 @@ std::vector<bool> CoordinatorCore::Serving(uint64_t state) const {
   return serving;
 }
 
-// Gives partitions with one holder a second one, as a move in which first holders stay: training
+// Gives partitions with one holder a second one, by a move in which first holders stay: training
 // stops at a cut, which the new holders load.
 void CoordinatorCore::HealCopies() {
   if (!phases_.training() || ps_.AnyDrains() || !copies_.MayHeal(now_ms_)) return;

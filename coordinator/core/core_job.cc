@@ -1,4 +1,4 @@
-// The job is begun by what its first workers find, and job.state is written.
+// Begins the job by the facts of its first workers, and writes job.state.
 #include <limits>
 #include <utility>
 
@@ -11,8 +11,8 @@
 
 namespace paracord {
 
-// Replaces the facts of an untrained job. A new run id keeps the partitions of the old run from
-// being taken for the new run's.
+// Replaces the facts of an untrained job. The new run id keeps partitions of the old run from being
+// taken for those of the new run.
 void CoordinatorCore::BeginAnew(const JobFacts& facts, uint32_t devices) {
   const std::string before = record_.run_id();
   const std::string run_id =
@@ -29,7 +29,7 @@ void CoordinatorCore::BeginAnew(const JobFacts& facts, uint32_t devices) {
   if (!phases_.ended()) ClaimNextGeneration("the job begins anew");
 }
 
-// `devices`: of the worker by whose word the job begins, which stands for all.
+// `devices` of the worker with these facts; all workers are assumed to have as many.
 void CoordinatorCore::BeginJob(const std::string& run_id, const JobFacts& facts, uint32_t devices) {
   const absl::Status begun = record_.Begin(run_id, facts, options_.workers.size() * devices);
   ps_.SetRun(record_.run_id());
@@ -46,7 +46,7 @@ void CoordinatorCore::BeginJob(const std::string& run_id, const JobFacts& facts,
   SaveJobState();  // nobody acts on the new job before it is durable
 }
 
-// Ends a job whose partitions cannot be placed.
+// Places the partitions on the ps; ends the job if that is impossible.
 bool CoordinatorCore::PlaceLayout() {
   absl::StatusOr<std::vector<PartitionSpec>> layout = record_.Placed(ps_.size());
   if (layout.ok()) {
@@ -75,7 +75,7 @@ uint64_t CoordinatorCore::Recoveries() const {
          ps_.recoveries();
 }
 
-// The next coordinator goes on counting from what job.state says.
+// Saves the number of recoveries, from which the next coordinator counts on.
 void CoordinatorCore::SaveRecoveries() {
   if (!record_.SaysRecoveries(Recoveries())) SaveJobState();
 }
@@ -91,7 +91,7 @@ void CoordinatorCore::Handle(const JobStateWrittenEvent& event) {
   if (copies_.writing() && event.status.ok() && !record_.writer().again()) SecondsWritten();
   if (!event.status.ok()) {
     effects_.Error(absl::StrCat("job.state is not written: ", record_.writer().problem()));
-    // An evaluation that is lost is only repeated; a decision to stop has to be durable first.
+    // A lost evaluation is only repeated; but a decision to stop has to be durable first.
     if (!evaluations_.unsaved() || evaluations_.stop().has_value()) return;
   } else if (!fixed_now && record_.writer().again()) {
     return SaveJobState();

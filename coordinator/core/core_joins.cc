@@ -1,4 +1,4 @@
-// Who joins: what a worker is told before it has a session, and who is sent away.
+// Joins: the answers to a worker before it has a session, and refusals.
 #include <algorithm>
 #include <utility>
 
@@ -30,7 +30,7 @@ uint32_t DevicesOf(const JoinRequest& request) {
   return std::clamp(request.devices(), 1u, kLanesMax);
 }
 
-// All of these are kept, and the task is logged and shown.
+// Bounds the parts of a request that are kept, logged or shown.
 absl::Status CheckJoin(const JoinRequest& request) {
   if (const uint64_t bytes = request.facts().ByteSizeLong(); bytes > kKeptReportBytesMax) {
     return absl::InvalidArgumentError(
@@ -55,8 +55,8 @@ absl::Status CheckJoin(const JoinRequest& request) {
 
 void CoordinatorCore::Handle(const JoinEvent& event) {
   const JoinRequest& request = event.request;
-  // It was in the run of another job, whose coordinator's address has led here. Ours needs none of
-  // what it has, and its task may be somebody's here.
+  // The worker belongs to the run of another job and reached us by an address that changed hands.
+  // Its facts do not concern our job, and its task name may be in use here.
   if (!request.run_id().empty() && request.run_id() != record_.run_id()) {
     JoinReply reply;
     reply.set_other_run(record_.run_id());
@@ -91,7 +91,7 @@ void CoordinatorCore::Handle(const JoinEvent& event) {
   }
   sessions_.Asked(request.task());
   if (!record_.begun()) agreement_.Came(request.task());
-  // It may have the job of an earlier coordinator.
+  // The worker may have the job of an earlier coordinator.
   if (!request.has_facts() || request.facts().job() != record_.fingerprint()) {
     JoinReply reply;
     reply.set_job_json(record_.job_json());
@@ -137,18 +137,18 @@ void CoordinatorCore::TakeWithFacts(const JoinEvent& event) {
   OpenSession(event.call, request);
 }
 
-// Whether the job goes by one worker's word, and nothing is known that would be lost if it went by
-// another's.
+// Whether a single worker fixed the job, and nothing would be lost if other facts replaced its
+// facts.
 bool CoordinatorCore::FactsMayChange() const {
   return agreement_.FixedByOneWorker() && !end_.planned() && checkpoints_.newest() == nullptr &&
          record_.counters().checkpoints == 0 && evaluations_.results().empty() &&
          training_.closed() == 0 && !ps_.AnyEntered();
 }
 
-// One worker may be wrong about the files, or lie: two others that find the same are believed.
+// One worker may have wrong files, or lie: two workers with equal facts are believed.
 void CoordinatorCore::TakeOtherFacts(const JoinEvent& event, const std::string& why) {
   const JoinRequest& request = event.request;
-  // It is known what a ps holds when it is ready.
+  // Only of a ready ps it is known what it holds.
   const bool settled = ps_.AllAre(PsState::kReady) && !generation_.claiming() &&
                        !record_.writer().pending() && !record_.writer().again();
   if (settled && agreement_.Disagree(request.task(), request.facts())) {
@@ -177,7 +177,8 @@ void CoordinatorCore::CannotTakePart(const JoinEvent& event) {
   if (all) EndJob(ExitCode::kConfiguration, "failed", why);
 }
 
-// Workers whose gradients may differ in the last bits are no error: a mixed cluster trains as well.
+// Warns, without refusing the worker, that gradients may differ in the last bits: a mixed cluster
+// trains as well.
 void CoordinatorCore::NoteNumerics(const JoinRequest& request) {
   const std::string numerics = OneLine(request.numerics(), kNumericsBytesMax);
   if (!job_.guarantees.sync() || numerics.empty()) return;
@@ -191,7 +192,7 @@ void CoordinatorCore::NoteNumerics(const JoinRequest& request) {
 }
 
 void CoordinatorCore::OpenSession(CallId call, const JoinRequest& request) {
-  // The earlier life of the task is over, which is no batch's fault.
+  // The earlier process of the task is over, through no fault of a batch.
   const std::optional<uint64_t> earlier = sessions_.Of(request.task());
   const bool restored = record_.counters().coordinator_recoveries > 0;
   const bool other_life =

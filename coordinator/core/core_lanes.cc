@@ -1,5 +1,5 @@
-// Leases of lanes: dealt out by the time that workers take for a batch, short, and moved on as long
-// as a lane stays where it is.
+// Leases of lanes: lanes are dealt out by the time that workers take for a batch; leases are short,
+// and are extended as long as the lane stays with its session.
 #include <algorithm>
 #include <iterator>
 #include <limits>
@@ -14,14 +14,14 @@
 namespace paracord {
 namespace {
 
-constexpr int64_t kAskedMs = 500;   // who wanted a task so lately is about to ask again
-constexpr int64_t kKnownMs = 2000;  // and who has wanted one for so long has been dealt with
+constexpr int64_t kAskedMs = 500;   // a session that asked this recently will ask again
+constexpr int64_t kKnownMs = 2000;  // asking again after this long counts as new
 
 }  // namespace
 
-// Decides who is to have which lane, and how far leases reach. True if parked workers may get
-// something by it. Each event comes here, and there may be thousands of workers that stand by: they
-// are looked at only when a lane has become free, and at ticks.
+// Decides which session is to have each lane, and where leases end. True if parked workers may get
+// something. Runs at every event, and thousands of workers may be standing by: it looks at them
+// only when a lane has become free, and at ticks.
 bool CoordinatorCore::DealLanes(bool tick) {
   if (!phases_.training() || training_.table() == nullptr) return false;
   const SplitTable& table = *training_.table();
@@ -44,19 +44,19 @@ bool CoordinatorCore::DealLanes(bool tick) {
   return deals || moved;
 }
 
-// A session wants a task.
+// Notes that a session asks for a task.
 void CoordinatorCore::NoteAsks(WorkerSession& session) {
   const std::optional<int64_t> before_ms = std::exchange(session.asked_ms, now_ms_);
   if (!before_ms.has_value() || now_ms_ - *before_ms > kKnownMs) lane_leases_.Asked();
 }
 
-// The splits that a session is to get no lease of, and lanes whose leases are not to be moved on.
+// The splits of which the session may get no lease; leases of such lanes are not extended.
 std::set<uint64_t> CoordinatorCore::WithheldFrom(const WorkerSession& session) const {
   return failures_.Withheld(training_.table()->epoch(), session.task, sessions_.all().size() > 1,
                             now_ms_);
 }
 
-// Moves the leases of a session on whose lanes stay with it. True if there are any.
+// Extends the session's leases of lanes that stay with it. True if there are any.
 bool CoordinatorCore::ExtendLanes(WorkerSession& session, WorkReply& reply) {
   if (!HasLanes() || !phases_.training() || training_.table() == nullptr) return false;
   const bool stays = end_.planned() || (job_.guarantees.sync() && EndIsPlanned());
@@ -76,7 +76,7 @@ bool CoordinatorCore::ExtendLanes(WorkerSession& session, WorkReply& reply) {
   return reply.lanes_size() > 0;
 }
 
-// Says again where the leases of a session end: the answer that said it may have been lost.
+// Repeats where the session's leases end, in case an earlier answer was lost.
 void CoordinatorCore::SayEnds(const WorkerSession& session, WorkReply& reply) {
   if (!HasLanes() || !phases_.training() || training_.table() == nullptr) return;
   SplitTable& table = *training_.table();
@@ -85,9 +85,8 @@ void CoordinatorCore::SayEnds(const WorkerSession& session, WorkReply& reply) {
   }
 }
 
-// Adds to `reply` what there is for a session that wants a task: free lanes assigned to the
-// session, extended leases, or a second lease of a lane that blocks the round. True if there is
-// any.
+// Adds work for a session that asks for a task to `reply`: free lanes assigned to the session,
+// extended leases, or a second lease of a lane that blocks the round. True if there is any.
 bool CoordinatorCore::TryGiveLanes(WorkerSession& session, WorkReply& reply) {
   SplitTable& table = *training_.table();
   ExtendLanes(session, reply);
@@ -113,8 +112,8 @@ bool CoordinatorCore::TryGiveLanes(WorkerSession& session, WorkReply& reply) {
   return true;
 }
 
-// Returns a test of a lane and a round: whether the session may get a lease of this lane that
-// begins with this round.
+// Returns a predicate of (lane, round): whether the session may get a lease of the lane that begins
+// with the round.
 CoordinatorCore::LaneFilter CoordinatorCore::LanesFor(const WorkerSession& session) const {
   return [this, id = session.id, withheld = WithheldFrom(session), last = LastRoundOfLanes()](
              uint64_t lane, uint32_t round) {
@@ -124,9 +123,9 @@ CoordinatorCore::LaneFilter CoordinatorCore::LanesFor(const WorkerSession& sessi
   };
 }
 
-// Gives a session a second lease of a lane that others wait for, if there is one. With backup
-// workers the lease is of one round: the one that the session has waited for long enough, which is
-// the round before its next batch, or the lane's next one.
+// Gives a session a second lease of a lane that blocks others, if there is one. With backup workers
+// the lease is for one round: the round before the session's next batch, for which the session has
+// waited long enough, or else the lane's next round.
 std::optional<Lease> CoordinatorCore::LeaseAgain(const WorkerSession& session) {
   SplitTable& table = *training_.table();
   const bool backup = job_.guarantees.backup_factor.has_value();
@@ -154,9 +153,9 @@ std::optional<Lease> CoordinatorCore::LeaseAgain(const WorkerSession& session) {
   return std::nullopt;
 }
 
-// Frees all lanes where all who have some say that they wait, and no lane has come further for a
-// while: somebody has reported batches that no ps has, and the worker that has the lane now waits
-// for itself. True if so, and then the ledgers are to be read again.
+// Frees all lanes if every holder reports that it waits and no lane has made progress for a while:
+// some session has falsely reported batches, and a worker waits for a batch of its own lane. True
+// if so; the caller then has the ledgers read again.
 bool CoordinatorCore::FreeStuckLanes() {
   if (!HasLanes()) return false;
   SplitTable& table = *training_.table();
@@ -171,15 +170,16 @@ bool CoordinatorCore::FreeStuckLanes() {
   return true;
 }
 
-// Whether the ledgers are to tell why a round takes so long: a lane whose batches were reported,
-// and that no ps has, looks as if it were ahead.
+// Whether to read the ledgers to find out why a round takes so long: a lane whose batches were
+// reported falsely looks as if it were ahead.
 bool CoordinatorCore::RoundIsOld() const {
   return HasLanes() && lane_leases_.RoundIsOld(now_ms_) && now_ms_ - ps_.read_ms() >= kStragglerMs;
 }
 
-// The ledgers have been read. A batch is reported when every ps has answered its push, so what the
-// ledgers lack of the reports before that was never pushed: the lane is granted again, and not to
-// the session that said so. In synchronous training one batch may be in the sum of a round.
+// The ledgers have been read. A batch is reported after every ps has answered its push, so a
+// reported batch that the ledgers lack was never pushed: the lane is granted again, to another
+// session than the one that reported the batch. In synchronous training one batch may be in the sum
+// of a round.
 void CoordinatorCore::DropUnfounded(const std::vector<uint32_t>& next) {
   SplitTable& table = *training_.table();
   const uint32_t pending = job_.guarantees.sync() ? 1 : 0;

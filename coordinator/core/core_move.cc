@@ -20,7 +20,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int64_t kHealAgainMs = 30'000;  // after partitions did not get second holders
+constexpr int64_t kHealAgainMs = 30'000;  // pause after a failed attempt at second holders
 constexpr int64_t kOtherDirMs = 5'000;    // shared storage may take a moment to show a new file
 // A ps may fail to prepare for this share of timeouts.start_s.
 constexpr int64_t kPrepareShare = 4;
@@ -36,8 +36,8 @@ std::vector<uint64_t> HeldThen(size_t ps_count, const std::vector<uint64_t>& byt
   return sums;
 }
 
-// Has each partition keep its second ps, if it stays and is not the first one now. In synchronous
-// training the others get one, since all ps load.
+// Keeps the second holder of each partition, if it stays and is not the first holder now. In
+// synchronous training the other partitions get a second holder, since all ps load anyway.
 void KeepSeconds(const JobView& job, const std::vector<uint64_t>& bytes, Layout& to) {
   const auto count = static_cast<uint32_t>(to.ps.size());
   if (job.record.layout().has_value()) to.seconds = job.record.layout()->seconds;
@@ -76,8 +76,8 @@ std::string PlanJson(const JobView& job, const Move::Plan& plan) {
 
 }  // namespace
 
-// Whether the ps that hold partitions, and are to hold some, are there for a move. A closing
-// checkpoint needs all that hold some, unless copies go on without the one that is lost.
+// Whether the ps that the move needs are there: all that hold partitions, for the closing
+// checkpoint (unless copies replace a lost one), and all that are to hold some.
 absl::Status CoordinatorCore::CheckThere(const ScaleRequest& request) const {
   if (!options_.HasCopies()) {
     for (uint32_t i = 0; i < ps_.size() && !MayMoveBack(request); ++i) {
@@ -159,13 +159,13 @@ absl::StatusOr<Move::Plan> CoordinatorCore::PlanMove(const ScaleRequest& request
   return plan;
 }
 
-// Names a ps whose --memory-limit is too small for its partitions after the move; skips ps not yet
-// described.
+// Names a ps whose --memory-limit is too small for its partitions after the move. A ps that has not
+// been described yet is skipped.
 std::optional<std::string> CoordinatorCore::NoRoom(const Move::Plan& plan) const {
   const std::vector<MemoryNeed> needs = NeedsOf(View(), plan.to);
   for (uint32_t i = 0; i < needs.size(); ++i) {
     const bool ours = i < ps_.size();
-    if (!ours && i - ps_.size() >= ps_.invited().size()) continue;  // nobody has looked at it yet
+    if (!ours && i - ps_.size() >= ps_.invited().size()) continue;  // not described yet
     const uint64_t needed = needs[i].LeastLimit();
     const uint64_t limit = MemoryLimitOf(ps_.At(i));
     if (needed <= limit || !plan.to.Holds(i)) continue;
@@ -177,8 +177,8 @@ std::optional<std::string> CoordinatorCore::NoRoom(const Move::Plan& plan) const
   return std::nullopt;
 }
 
-// Whether the layout that is durable, and has not been loaded because ps are away, may be followed
-// at once by one without them: nothing was trained since the closing checkpoint.
+// Whether a durable layout that was not loaded, because ps are away, may be replaced at once by one
+// without these ps: nothing was trained since the closing checkpoint.
 bool CoordinatorCore::MayMoveBack(const ScaleRequest& request) const {
   if (!move_.Is(Move::Phase::kSettling) || !ps_.AnyIs(PsState::kAway)) return false;
   if (request.ps() > ps_.size()) return false;
@@ -186,13 +186,14 @@ bool CoordinatorCore::MayMoveBack(const ScaleRequest& request) const {
                               [](const Ps& ps) { return ps.state == PsState::kAway; });
 }
 
-// Whether the move has not come to its layout yet, and was asked for.
+// Whether the move was requested by a person and has not reached its layout yet.
 bool CoordinatorCore::MayCancelMove() const {
   return move_.under_way() && !move_.heals() && !move_.Is(Move::Phase::kWriting) &&
          !move_.Is(Move::Phase::kSettling);
 }
 
-// Answers somebody who asks for the number of ps that the job has, while it is to move to others.
+// Answers a request for the number of ps that the job already has, which cancels the move under
+// way.
 void CoordinatorCore::CancelMove(const ScaleEvent& event) {
   nlohmann::json plan = JsonOf(PlanJson(View(), Move::Plan{.to = LayoutNow()}));
   plan["cancels"] = move_.Name();
@@ -226,8 +227,8 @@ void CoordinatorCore::Handle(const ScaleEvent& event) {
   move_.Begin(*std::move(plan), now_ms_);
 }
 
-// Writes another layout, whose partitions are loaded from the closing checkpoint of the move
-// before.
+// Writes a new layout at once; its partitions are loaded from the closing checkpoint of the
+// previous move.
 void CoordinatorCore::MoveBack(Move::Plan plan) {
   PROBE("coordinator.move.back");
   Layout to = plan.to;
@@ -236,8 +237,8 @@ void CoordinatorCore::MoveBack(Move::Plan plan) {
   SaveJobState();
 }
 
-// Has the ps that come in show that they have our DIR. Nullopt: all that are invited are in. Else
-// the reason why one is not in, with whether it never will be.
+// Has the invited ps show that they see our DIR. nullopt: all are in. Otherwise why one is not in,
+// and whether it never will be.
 std::optional<CoordinatorCore::NotIn> CoordinatorCore::DriveInvited() {
   if (!generation_.claiming()) {
     const Manifest* const usable = checkpoints_.Usable();
@@ -260,14 +261,13 @@ std::optional<CoordinatorCore::NotIn> CoordinatorCore::DriveInvited() {
   return not_in;
 }
 
-// Brings the move on as far as training need not stop, and stops training when all that can be done
-// before is done.
+// Drives the move as far as possible while training goes on, then stops training.
 void CoordinatorCore::DriveMove() {
   const bool before = move_.under_way() && !move_.Is(Move::Phase::kSettling);
   if (before && end_.planned() && !move_.Is(Move::Phase::kWriting)) {
     const bool stopping = move_.Is(Move::Phase::kStopping);
     GiveUpMove("the job is ending");
-    // Its cut is where the leases at hand end, and the job may fail before.
+    // The round's cut is where the present leases end, and the job may not get there.
     if (stopping && rounds_.Collecting()) RepeatRound("the job is ending", 0);
     return;
   }
@@ -277,7 +277,8 @@ void CoordinatorCore::DriveMove() {
   if (move_.holds_training()) {
     const SplitTable* const table = training_.table();
     const bool trains = table != nullptr && !table->leases().empty();
-    if (move_.Is(Move::Phase::kStopping) && trains) move_.Stop(now_ms_);  // it stops later
+    // Training goes on to the cut, so it has not stopped yet.
+    if (move_.Is(Move::Phase::kStopping) && trains) move_.Stop(now_ms_);
     if (!not_in.has_value() || !not_in->lost) return;
     return rounds_.Collecting() ? FailRound(not_in->why) : MoveAgain(not_in->why);
   }
@@ -325,8 +326,8 @@ LoadRequest CoordinatorCore::PrepareOrder(const std::string& checkpoint) const {
   return prepare;
 }
 
-// Has the receiving ps read their partitions from successive checkpoints, each an increment with
-// only the rows changed since the previous checkpoint. True if training may stop.
+// Has the ps that get partitions read them from successive checkpoints, each an increment with only
+// the rows changed since the previous one. True if training may stop.
 bool CoordinatorCore::PrepareMove() {
   if (!move_.Is(Move::Phase::kPreparing)) move_.Prepare("", now_ms_);
   const std::string& preparing = move_.preparing();
@@ -352,7 +353,7 @@ bool CoordinatorCore::PrepareMove() {
   if (!any || (all && !preparing.empty() && move_.Prepared(now_ms_))) return true;
   const Manifest* const usable = checkpoints_.Usable();
   const std::string newest = usable == nullptr ? "" : usable->name.ToString();
-  // The one that is prepared may have been removed meanwhile.
+  // The checkpoint that is being prepared may have been removed.
   const bool next = all || !checkpoints_.Has(preparing);
   if (next && (newest.empty() || newest == preparing)) {
     if (!move_.wants_checkpoint()) rounds_.MayBegin(now_ms_);
@@ -363,9 +364,9 @@ bool CoordinatorCore::PrepareMove() {
   return false;
 }
 
-// Synchronous training comes to a common state by itself, as it does at the end of a job. Otherwise
-// a generation without workers keeps out whatever is under way, so that the closing checkpoint has
-// all that was ever entered.
+// Synchronous training reaches a common state by itself, as at the end of a job. In asynchronous
+// training a generation without workers fences every push in flight, so that the closing checkpoint
+// has everything that was ever entered.
 void CoordinatorCore::StopForMove() {
   PROBE("coordinator.move.stop");
   rounds_.MayBegin(now_ms_);
@@ -374,14 +375,14 @@ void CoordinatorCore::StopForMove() {
   move_.Close(now_ms_);
 }
 
-// A claim that fails is made again, until it succeeds.
+// Claims a generation for the move; a failed claim is repeated until it succeeds.
 void CoordinatorCore::ClaimForMove() {
   const std::string why = move_.Why();
   generation_.Want(why);
   ClaimNextGeneration(why);
 }
 
-// Names a ps that is to hold partitions after the move and is not there; nullopt: all are there.
+// Names a ps that is to hold partitions after the move and is away; nullopt: there is none.
 std::optional<std::string> CoordinatorCore::Absent() const {
   for (uint32_t i = 0; i < move_.plan().to.ps.size(); ++i) {
     const Ps& ps = ps_.At(i);
@@ -393,7 +394,7 @@ std::optional<std::string> CoordinatorCore::Absent() const {
   return std::nullopt;
 }
 
-// Whether the move may be made with this checkpoint, which was written for it: no generation has
+// Whether `checkpoint`, written for the move, is still its closing checkpoint: no generation has
 // followed, and no ps wants to leave.
 bool CoordinatorCore::IsClosing(const CheckpointName& checkpoint) const {
   const bool settled = !generation_.claiming() && generation_.wanted().empty();
@@ -401,8 +402,8 @@ bool CoordinatorCore::IsClosing(const CheckpointName& checkpoint) const {
          !ps_.AnyDrains();
 }
 
-// A checkpoint was just committed. If it is the closing one, the ps of the new layout are asked
-// whether they are there: what was heard of them last may be a second old.
+// A checkpoint was just committed. If it is the closing checkpoint, asks the ps of the new layout
+// for a sign of life: the last ones may be a second old.
 void CoordinatorCore::TakeClosingCheckpoint(const CheckpointRound& round) {
   const bool closes =
       move_.Is(Move::Phase::kClosing) || (move_.Is(Move::Phase::kStopping) && round.at_end);
@@ -420,7 +421,7 @@ void CoordinatorCore::WriteLayoutOnceAllAnswer() {
   }
   if (why_not.has_value()) {
     MoveAgain(*why_not);
-    return SaveJobState();  // there is another checkpoint
+    return SaveJobState();  // with the new checkpoint
   }
   for (uint32_t i = 0; i < move_.plan().to.ps.size(); ++i) {
     if (move_.plan().to.Holds(i) && !ps_.AnsweredAskAll(i)) return;
@@ -430,7 +431,7 @@ void CoordinatorCore::WriteLayoutOnceAllAnswer() {
   SaveJobState();
 }
 
-// job.state has been written, or not: with the new layout the job has moved.
+// The write of job.state has ended: if it succeeded, the job has moved to the new layout.
 void CoordinatorCore::LayoutWritten(const absl::Status& status) {
   if (!status.ok()) {
     record_.SetLayout(move_.before());
@@ -444,7 +445,7 @@ void CoordinatorCore::LayoutWritten(const absl::Status& status) {
   }
   ps_.SetPs(to, now_ms_);
   PlaceLayout();
-  // Where partitions get second holders, the others go on with what they have.
+  // If partitions only get second holders, first holders keep their partitions.
   if (job_.guarantees.sync() && !move_.heals()) rollback_.Want(move_.Why());
   move_.Settle();
   ClaimForMove();
@@ -457,8 +458,8 @@ void CoordinatorCore::GiveUpMove(const std::string& why) {
   ps_.SendAway();
 }
 
-// A try of a move has failed before its layout was durable: training goes on, and the move with the
-// next try, if there is one.
+// A try of the move failed before its layout was durable: training goes on, and the move is tried
+// again if tries are left.
 void CoordinatorCore::MoveAgain(const std::string& why) {
   PROBE("coordinator.move.again");
   if (move_.Again(why, now_ms_)) {

@@ -1,5 +1,4 @@
-// The cluster forms: generations are claimed, the ps adopted and loaded, and what their answers
-// bring is acted on.
+// Forming the cluster: claims generations, adopts and loads the ps, and acts on their answers.
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -20,7 +19,7 @@ void CoordinatorCore::ClaimNextGeneration(const std::string& why) {
   effects_.Emit(ClaimGeneration{claimed});
 }
 
-// Brings all ps from "seen" to "ready" in one generation.
+// Brings all ps from kSeen to kReady in one generation.
 void CoordinatorCore::DriveFormation() {
   if (phases_.ended() || generation_.claiming() || copies_.writing()) return;
   const bool away = ps_.AnyIs(PsState::kAway);
@@ -41,7 +40,8 @@ void CoordinatorCore::DriveFormation() {
 }
 
 void CoordinatorCore::LoadOrAttach(uint32_t index) {
-  // In synchronous training what is held stays only where it updates values by the same settings.
+  // In synchronous training a ps keeps its partitions only if it would update them by the job's
+  // settings.
   const bool stays = ps_.HoldsItsPartitions(index) && rollback_.Keeps(index);
   if (stays && ps_.all()[index].description.settings() == PsSettings(job_)) {
     ps_.MarkReady(index, now_ms_);
@@ -53,18 +53,18 @@ void CoordinatorCore::LoadOrAttach(uint32_t index) {
   if (load.keep()) {
     PROBE("coordinator.ps.settings");
   } else if (job_.guarantees.sync()) {
-    // Where all go on with what they hold, only a ps without partitions of the job comes here.
+    // If all ps keep their partitions, only a ps without the job's partitions gets here.
     load.set_checkpoint(rollback_.from().value_or(""));
     load.set_keeps_before(ps_.size() > 1);
   } else if (usable != nullptr) {
     load.set_checkpoint(usable->name.ToString());
-    // What it has was written into the closing checkpoint, and nothing was entered since; or it
-    // gets partitions beside its own, since their first ps is lost.
+    // The ps keeps what it holds: the closing checkpoint contains it, and nothing was entered
+    // since; or the ps takes over partitions of a lost ps in addition to its own.
     const bool same = ps_.all()[index].description.settings() == PsSettings(job_);
     load.set_retain((move_.Is(Move::Phase::kSettling) && ps_.IsLifeThatServed(index)) ||
                     (options_.HasWarmCopies() && same && ps_.HoldsSomeOfIts(index)));
   } else if (checkpoints_.Lost(record_.counters().checkpoints)) {
-    // Unless a newer coordinator has removed them: that is for the answer to say.
+    // If a newer coordinator has removed the checkpoints, the answer will show it.
     ps_.RetryLater(index, now_ms_);
     return effects_.Emit(FindNewestGeneration());
   }
@@ -95,13 +95,13 @@ void CoordinatorCore::Handle(const PsAnswerEvent& event) {
     case PsNews::Kind::kLedgers:
       AdvanceEpoch();
       StatesRead();
-      return ps_.ForgetLedgers();  // they get old
+      return ps_.ForgetLedgers();  // later they would be out of date
     case PsNews::Kind::kSnapshot:
       return OnSnapshot(event.ps, event.reply);
     case PsNews::Kind::kUnreadable:
       checkpoints_.Refuse(news.checkpoint, news.why);
       forms_since_ms_ = now_ms_;
-      // Other ps may have loaded it.
+      // Other ps may have loaded the same checkpoint.
       if (job_.guarantees.sync()) generation_.Want("a checkpoint is refused");
       return;
     case PsNews::Kind::kSuperseded:
@@ -118,7 +118,7 @@ void CoordinatorCore::PsReady() {
   generation_.Use();
   if (move_.closed()) return rounds_.MayBegin(now_ms_);
   if (move_.Is(Move::Phase::kSettling)) {
-    if (!generation_.wanted().empty()) return;  // they have not loaded by the layout yet
+    if (!generation_.wanted().empty()) return;  // some ps have not loaded by the layout yet
     move_.Done(now_ms_);
     effects_.Info(move_.DoneText());
   }
@@ -126,7 +126,7 @@ void CoordinatorCore::PsReady() {
 }
 
 void CoordinatorCore::ReadLedgers() {
-  if (move_.closed()) return;  // nothing that they say may begin until the move is decided
+  if (move_.closed()) return;  // the ledgers are read once the move is decided
   if (!ps_.ReadLedgers(now_ms_)) return;
   if (training_.table() != nullptr) training_.table()->LedgersAsked();
   failures_.LedgersAsked();

@@ -1,4 +1,4 @@
-// What the ps of a synchronous job begin a generation with (rollback.h), and states that are lost.
+// What the ps of a synchronous job begin a generation with (rollback.h), and lost states.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -14,7 +14,7 @@
 namespace paracord {
 namespace {
 
-// The partitions that are held where they belong.
+// The partitions held by the ps that the layout names.
 std::vector<HeldPartition> HeldPartitions(const JobView& job) {
   std::vector<HeldPartition> held;
   for (const std::vector<HeldPartition>& of_ps : HeldByPs(job)) {
@@ -45,13 +45,13 @@ std::optional<std::string> CoordinatorCore::WhyRollBack() const {
   }
   const JobView view = View();
   if (std::optional<std::string> other = OtherSettings(view)) return other;
-  if (options_.HasHotCopies()) return std::nullopt;  // DecideHolders has the last word
+  if (options_.HasHotCopies()) return std::nullopt;  // DecideHolders decides
   const std::vector<HeldPartition> held = HeldPartitions(view);
   return NeedsRollback(static_cast<uint32_t>(ps_.layout().size()), held);
 }
 
-// Decides, once in a generation and for all ps, what they begin with. False as long as that cannot
-// be decided.
+// Decides, once in a generation and for all ps, what they begin with. False while that cannot be
+// decided yet.
 bool CoordinatorCore::DecideRollback() {
   if (rollback_.decided()) return true;
   const std::vector<uint32_t> idle = ps_.Idle(PsState::kAdopted, now_ms_);
@@ -62,18 +62,18 @@ bool CoordinatorCore::DecideRollback() {
     rollback_.GoOn();
     return true;
   }
-  // A checkpoint that is committed later may hold a batch that is rejected meanwhile.
+  // A checkpoint committed later might contain a batch that is rejected in the meantime.
   if (rounds_.Unsettled()) return false;
   const Manifest* const usable = checkpoints_.Usable();
   if (usable == nullptr && checkpoints_.Lost(record_.counters().checkpoints)) {
-    // Unless a newer coordinator has removed them: that is for the answer to say.
+    // If a newer coordinator has removed the checkpoints, the answer will show it.
     rollback_.LackCheckpoint();
     for (const uint32_t index : idle) ps_.RetryLater(index, now_ms_);
     effects_.Emit(FindNewestGeneration());
     return false;
   }
   if (options_.HasHotCopies() && GiveSeconds()) return false;
-  // New second holders load the closing checkpoint, whose state the others have.
+  // New second holders load the closing checkpoint; the other ps have the same state.
   const bool heals = move_.Is(Move::Phase::kSettling) && move_.heals() && usable != nullptr;
   rollback_.LoadAll(usable == nullptr ? "" : usable->name.ToString(),
                     heals ? Serving(StateOfCut(*usable)) : std::vector<bool>());
@@ -87,8 +87,8 @@ bool CoordinatorCore::DecideRollback() {
   return true;
 }
 
-// The ledgers have been read: a state that a partition still needs, and that no partition has any
-// more, would be waited for in vain.
+// The ledgers have been read: finds a state that some partition still needs and no partition serves
+// any more, for which workers would wait in vain.
 bool CoordinatorCore::StateIsLost(const OpenEpoch& open,
                                   const std::vector<const Ledger*>& ledgers) {
   if (!job_.guarantees.sync()) return false;

@@ -14,9 +14,9 @@
 namespace paracord {
 namespace {
 
-constexpr int64_t kAtEndMs = 200;  // from a cut at a planned end that came too late to the next
+constexpr int64_t kAtEndMs = 200;  // the pause before a late cut at a planned end is repeated
 
-// Makes the manifest of the round under way, whose snapshots are all written.
+// Makes the manifest of the round under way, all of whose snapshots are written.
 Manifest ManifestOf(const JobView& job, int64_t now_ms) {
   const CheckpointRound& round = job.rounds.round();
   Manifest manifest;
@@ -48,7 +48,7 @@ Manifest ManifestOf(const JobView& job, int64_t now_ms) {
   for (size_t p = 0; p < layout.size(); ++p) {
     manifest.partitions[p].spec = layout[p];
     manifest.partitions[p].spec.set_ps(job.ps.FileOf(layout[p].ps()));
-    manifest.partitions[p].spec.clear_copies();  // its file has one
+    manifest.partitions[p].spec.clear_copies();  // a checkpoint has one file for each partition
   }
   const Report report(job, now_ms);
   manifest.name = {LeastApplied(manifest), job.generation.claimed(), round.id};
@@ -67,7 +67,7 @@ Manifest ManifestOf(const JobView& job, int64_t now_ms) {
   return manifest;
 }
 
-// Returns the name of the checkpoint that is kept for what the best evaluation scored, or "".
+// Returns the name of the checkpoint kept for the best evaluation, or "".
 std::string KeptForBest(const JobView& job) {
   const Manifest* const best = job.BestCheckpoint();
   return best == nullptr ? "" : best->name.ToString();
@@ -76,7 +76,8 @@ std::string KeptForBest(const JobView& job) {
 }  // namespace
 
 void CoordinatorCore::DriveRounds() {
-  // Behind a claim of ours, what we did before it would look as if somebody else had claimed it.
+  // While we claim a generation, a commit in the earlier one would look fenced by another
+  // coordinator.
   if (rounds_.CommitDue(now_ms_) && !generation_.claiming()) {
     rounds_.CommitAgain(checkpoints_.newest_name(), generation_.claimed());
   }
@@ -117,7 +118,7 @@ void CoordinatorCore::Handle(const RoundDirectoryMadeEvent& event) {
     rounds_.ContinueNone();
   }
   rounds_.DirectoryMade();
-  // At a planned end the states are asked for first.
+  // At a planned end the ps are first asked for their states.
   if (job_.guarantees.sync() && EndIsPlanned()) return ReadLedgers();
   OrderSnapshots();
 }
@@ -135,7 +136,7 @@ void CoordinatorCore::OnSnapshot(uint32_t index, const absl::StatusOr<PsReply>& 
       const std::string why =
           absl::StrCat("ps:", index, ": ", std::string(reply.status().message()));
       const bool late = rounds_.round().cut.has_value() && absl::IsOutOfRange(reply.status());
-      // Leases at hand come to their common end soon.
+      // The present leases end soon, at the same round.
       if (late && rounds_.round().at_end) return RepeatRound(why, kAtEndMs);
       return late && cuts_.OutOfRange() ? RepeatRound(why, 0) : FailRound(why);
     }
@@ -148,7 +149,7 @@ void CoordinatorCore::OnSnapshot(uint32_t index, const absl::StatusOr<PsReply>& 
 
 void CoordinatorCore::Handle(const RoundCommittedEvent& event) {
   if (absl::IsAborted(event.status) || absl::IsAlreadyExists(event.status)) {
-    // The next life finds the final checkpoint and writes summary.json, should that be missing.
+    // If summary.json is missing, the next coordinator writes it from the final checkpoint.
     return Leave(ExitCode::kFenced, std::string(event.status.message()));
   }
   if (!rounds_.IsRunning(event.round)) return;
@@ -160,9 +161,10 @@ void CoordinatorCore::Handle(const RoundCommittedEvent& event) {
   }
   CheckpointRound round = rounds_.Finish(now_ms_);
   if (round.manifest->name.generation != generation_.claimed()) PROBE("coordinator.commit.late");
-  // The last word of a job that ends is of what can be gone on from. The ps were asked a while ago.
+  // The final report of an ending job tells what is in its checkpoint; the descriptions of the ps
+  // are older.
   for (uint32_t i = 0; end_.planned() && i < ps_.size(); ++i) {
-    // Seconds may have become firsts meanwhile.
+    // Second holders may have become first holders meanwhile.
     if (ps_.FileOf(i) < round.replies.size()) ps_.SetPartitions(i, *round.replies[ps_.FileOf(i)]);
   }
   ++record_.counters().checkpoints;
@@ -173,12 +175,12 @@ void CoordinatorCore::Handle(const RoundCommittedEvent& event) {
       checkpoints_.Thin(job_.checkpoint.keep, KeptForBest(View()), ps_.CheckpointsInUse());
   if (!removed.empty()) effects_.Emit(RemoveCheckpoints{std::move(removed)});
   if (phases_.now() == Phase::kFinishing) {
-    rounds_.MayBegin(now_ms_);  // the final one
+    rounds_.MayBegin(now_ms_);  // the final checkpoint
   } else {
     rounds_.BeginLater(now_ms_);
   }
   for (uint32_t i = 0; i < ps_.size(); ++i) {
-    // A new life of it, which this commit may find being loaded, is not draining.
+    // A restarted ps, which may be loading at this commit, is not draining.
     const Ps& ps = ps_.all()[i];
     const bool leaves = ps.draining && !ps.finished && ps.state == PsState::kReady;
     if (leaves) ps_.Finish(i, ExitCode::kDrained, "drained");
@@ -192,7 +194,7 @@ void CoordinatorCore::Handle(const RoundCommittedEvent& event) {
     const Ending& ending = end_.ending();
     EndJob(ending.code, ending.status, absl::StrCat(ending.reason, ", after a checkpoint"));
   } else {
-    // The layout is about to be written, with all that there is to save.
+    // Otherwise the write of the layout, which is about to follow, saves everything.
     if (!move_.Is(Move::Phase::kChecking)) SaveJobState();
     if (rounds_.TakeBestWanted()) ReadLedgers();
   }
@@ -222,12 +224,12 @@ void CoordinatorCore::FailRound(const std::string& why) {
   }
   ps_.ForgetSnapshots();
   if (rounds_.Fail(why, now_ms_)) ReadLedgers();
-  if (continues) rounds_.MayBegin(now_ms_);  // what has changed grows meanwhile
+  if (continues) rounds_.MayBegin(now_ms_);  // the changes grow until then
   const bool prepares = move_.Is(Move::Phase::kPreparing) && !generation_.claiming() && !helped;
   if (move_.holds_training() || prepares) MoveAgain(why);
 }
 
-// Returns whether something is removed.
+// Returns whether a checkpoint is removed.
 bool CoordinatorCore::MakeRoom(const std::string& why) {
   std::vector<std::string> removed = checkpoints_.MakeRoom(why, KeptForBest(View()));
   if (removed.empty()) return false;

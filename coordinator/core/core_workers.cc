@@ -1,4 +1,4 @@
-// Worker sessions, the tasks they receive, and failed batches.
+// Worker sessions, the tasks that they get, and failed batches.
 #include <algorithm>
 #include <utility>
 
@@ -14,9 +14,9 @@ namespace paracord {
 namespace {
 
 constexpr uint32_t kBenchAfter = 3;
-constexpr int kLateLanesMax = 16;       // an answer of a ps names as many
-constexpr int64_t kUnscoredMs = 1000;   // no range after one that could not be scored
-constexpr int64_t kMisreportMs = 1000;  // no lease after a report that cannot be
+constexpr int kLateLanesMax = 16;       // a ps's answer names at most as many
+constexpr int64_t kUnscoredMs = 1000;   // the pause after a range that could not be scored
+constexpr int64_t kMisreportMs = 1000;  // the pause after an impossible report
 
 }  // namespace
 
@@ -37,7 +37,7 @@ void CoordinatorCore::Handle(const WorkerHoldLostEvent& event) {
 
 void CoordinatorCore::Handle(const WorkEvent& event) {
   const WorkRequest& request = event.request;
-  // If only this coordinator leaves, the workers stay for the next one.
+  // If only this coordinator leaves, workers wait for the next one.
   const bool ended = end_.told();
   WorkerSession* const session = sessions_.Find(request.session());
   if (session == nullptr) {
@@ -53,12 +53,12 @@ void CoordinatorCore::Handle(const WorkEvent& event) {
   AnswerWorker(*session, event);
 }
 
-// Takes what a worker tells beside its wish for a task.
+// Takes the reports that come with a worker's request for a task.
 void CoordinatorCore::TakeReports(WorkerSession& session, const WorkRequest& request) {
   session.last_seen_ms = now_ms_;
   session.waits_for = OneLine(request.waits_for(), kSendableBytesMax);
   if (sessions_.IsNewReport(session, request.report())) CountReport(session, request);
-  if (session.parked.has_value()) {  // it asked again before it was answered
+  if (session.parked.has_value()) {  // a new request before the last was answered
     effects_.Emit(AnswerWork{*std::exchange(session.parked, std::nullopt), WorkReply()});
   }
   for (const LeaseReport& report : request.leases()) HandleLeaseReport(session, report);
@@ -83,7 +83,7 @@ void CoordinatorCore::AnswerWorker(WorkerSession& session, const WorkEvent& even
     effects_.Emit(AnswerWork{event.call, WorkReply()});
     return EndSession(id, "it leaves", false);
   }
-  if (phases_.ended()) {  // it hears of nothing until its connection breaks
+  if (phases_.ended()) {  // it hears nothing until its connection breaks
     session.parked = event.call;
     return;
   }
@@ -131,7 +131,7 @@ void CoordinatorCore::CountReport(WorkerSession& session, const WorkRequest& req
   record_.counters().computed += request.computed();
   record_.counters().duplicates += request.duplicates();
   if (request.program_losses() > 0) {
-    constexpr uint64_t kLossesMost = 16;  // between two reports
+    constexpr uint64_t kLossesMost = 16;  // believed between two reports
     record_.counters().program_losses += std::min(request.program_losses(), kLossesMost);
     failures_.NoteLoss(session.task, OneLine(request.program_lost(), kSendableBytesMax));
   }
@@ -140,8 +140,8 @@ void CoordinatorCore::CountReport(WorkerSession& session, const WorkRequest& req
   }
 }
 
-// A worker asks for one task at a time and names what it has: the rest of its grants went with
-// answers that it never got.
+// A worker asks for one task at a time and names the leases that it holds. Other leases were
+// granted in answers that never arrived: they are freed.
 void CoordinatorCore::FreeLostGrants(const WorkRequest& request) {
   const std::set<uint64_t> held(request.holds().begin(), request.holds().end());
   bool any = evaluations_.EndSession(request.session(), held);
@@ -161,7 +161,7 @@ void CoordinatorCore::HandleLeaseReport(WorkerSession& session, const LeaseRepor
   if (found == nullptr || found->session != session.id) return;
   const bool failed = report.problem() == PROBLEM_DATA || report.problem() == PROBLEM_NONFINITE ||
                       report.problem() == PROBLEM_SHAPE || report.problem() == PROBLEM_LIMIT;
-  // A failure is one of batch `next`, and a batch that is not there fails no job.
+  // A failure concerns batch `next`; if that batch does not exist, the report is ignored.
   const uint32_t next = std::max(report.next(), found->next);
   if (next > found->end || (failed && next == found->end)) {
     if (!std::exchange(session.misreports, true)) {
@@ -180,7 +180,7 @@ void CoordinatorCore::HandleLeaseReport(WorkerSession& session, const LeaseRepor
   training_.table()->Progress(*found, report.next());
   const LeaseState lease = *found;
   if (report.ended()) training_.table()->End(report.lease());
-  // In all other cases a push, or a copy of one, may still be on its way.
+  // With any other problem a push, or a copy of one, may still be in flight.
   const bool nothing_sent = report.problem() == PROBLEM_NONE || report.problem() == PROBLEM_DATA ||
                             report.problem() == PROBLEM_NONFINITE;
   if (!nothing_sent) training_.Abandon(lease.split);
@@ -188,7 +188,7 @@ void CoordinatorCore::HandleLeaseReport(WorkerSession& session, const LeaseRepor
   switch (report.problem()) {
     case PROBLEM_GAP:
       if (job_.guarantees.sync() && report.ended()) {
-        // Ledgers may have moved the lease past the batch that the worker means.
+        // Ledgers may have moved the lease past the batch that the worker reports.
         BatchId batch = BatchOf(lease);
         batch.set_batch(std::min(report.next(), lease.next));
         gaps_.Note(batch, session.id);
@@ -207,7 +207,7 @@ void CoordinatorCore::HandleLeaseReport(WorkerSession& session, const LeaseRepor
     case PROBLEM_LIMIT:
       CountFailure(session.task, lease, FailureKind::kLimit, said);
       break;
-    default:  // unreachable ps, stale fence, drained: nothing is wrong with the batch
+    default:  // such as an unreachable ps or a stale fence: no fault of the batch
       break;
   }
   if (failed && ++session.failures_in_a_row >= kBenchAfter && sessions_.all().size() > 1) {
@@ -217,8 +217,8 @@ void CoordinatorCore::HandleLeaseReport(WorkerSession& session, const LeaseRepor
   if (report.problem() == PROBLEM_UNREACHABLE) session.backoff_until_ms = now_ms_ + 200;
 }
 
-// Adds what the ps want to see of this coordinator: that the split is leased, and which of its
-// batches are to be entered without gradients.
+// Adds the proof, for the ps, that this coordinator leased the split, and the batches to enter
+// without gradients.
 void CoordinatorCore::AddProofs(Lease& lease) const {
   lease.set_proof(
       LeaseProofOf(options_.proof_key, generation_.claimed(), lease.epoch(), lease.split()));
@@ -232,10 +232,10 @@ void CoordinatorCore::AddProofs(Lease& lease) const {
   }
 }
 
-// Answers `call` if there is something to do for this worker.
+// Answers `call` if there is work for this session.
 bool CoordinatorCore::TryGiveTask(WorkerSession& session, CallId call) {
   if (!ps_.AllAre(PsState::kReady) || session.backoff_until_ms > now_ms_) return false;
-  // In synchronous training lanes go on to the cut that the end waits for.
+  // In synchronous training lanes go on to the cut for which the end waits.
   const bool to_cut = job_.guarantees.sync() && phases_.training();
   if (end_.planned() && phases_.now() != Phase::kFinishing && !to_cut) return false;
   WorkReply reply;
@@ -273,12 +273,12 @@ bool CoordinatorCore::TryGiveTask(WorkerSession& session, CallId call) {
 bool CoordinatorCore::WorkIsFree() const {
   if (phases_.now() == Phase::kEvaluating) return evaluations_.HasFree();
   const bool open = phases_.training() && training_.table() != nullptr;
-  return open && !HasLanes() && training_.table()->HasFree();  // DealLanes tells of lanes
+  return open && !HasLanes() && training_.table()->HasFree();  // lanes are dealt out by DealLanes
 }
 
-// After every event: something may have become free, or complete. What time alone brings (an old
-// lease given again, the end of a rest) is looked for at ticks, because there may be thousands of
-// workers and events.
+// Runs after every event, because work may have become free or complete. Changes by time alone (an
+// old lease to grant again, the end of a rest) are looked for at ticks only, because there may be
+// thousands of workers and events.
 void CoordinatorCore::ServeParked(bool tick) {
   if (phases_.training() && training_.table() != nullptr && ps_.AllAre(PsState::kReady) &&
       (training_.table()->AllDone() || ps_.LedgersDue(now_ms_) ||

@@ -13,9 +13,9 @@ namespace {
 
 using nlohmann::json;
 
-constexpr uint64_t kMeasuredLeast = 50;  // batches of each lane, or in all where there are none
+constexpr uint64_t kMeasuredLeast = 50;  // batches of each lane, or of the job without lanes
 
-// The cluster spec, with the devices reported by its workers.
+// The shape of the cluster spec, with the devices that its workers report.
 ClusterShape NamedShape(const JobView& job) {
   ClusterShape shape{.ps = job.options.nodes ? 0 : job.ps.size(),
                      .workers = job.options.workers.size()};

@@ -1,4 +1,4 @@
-// Describes for people the strategy of a job, its time per batch, and the estimated time under
+// Describes for people the strategy of a job, its time for a batch, and the estimated time under
 // every alternative strategy of the cluster. Pure.
 #pragma once
 
@@ -7,11 +7,11 @@
 
 namespace paracord {
 
-// Returns the `name` of the strategy and `why`.
+// Returns the strategy's `name` and `why` it was chosen.
 nlohmann::json StrategyJson(const JobView& job);
 
-// Returns what was measured, and of each strategy what is predicted (config/step_cost.h), fastest
-// first. Null before 50 batches, or rounds, of this life of the coordinator.
+// Returns the measured times, and for each strategy the predicted time (config/step_cost.h),
+// fastest first. Null until this coordinator has seen 50 batches (with lanes: 50 rounds).
 nlohmann::json CostJson(const JobView& job);
 
 }  // namespace paracord

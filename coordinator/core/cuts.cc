@@ -8,7 +8,7 @@ namespace {
 
 constexpr uint64_t kAheadMin = 2;
 constexpr double kRatePerSecondMax = 1e6;
-constexpr uint32_t kLateMax = 20;  // the distance is doubled so often at most
+constexpr uint32_t kLateMax = 20;  // the most doublings of the distance
 
 }  // namespace
 

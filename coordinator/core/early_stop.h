@@ -1,5 +1,5 @@
-// The job's stop_when judges the evaluations so far: which is the best, whether the newest ends the
-// job, and whether a checkpoint holds what was scored. Pure functions.
+// The job's stop_when rule applied to the evaluations so far: which is the best, whether the newest
+// ends the job, and whether a checkpoint holds the scored state. Pure functions.
 #pragma once
 
 #include <cstdint>
@@ -13,16 +13,16 @@
 
 namespace paracord {
 
-// The place of the best one: better than all before it by more than min_delta. Nothing if none has
-// a finite value of the metric.
+// Returns the index of the best evaluation: better by more than min_delta than the best before it.
+// nullopt if no evaluation has a finite value of the metric.
 std::optional<size_t> BestEvaluation(std::span<const EvaluationResult> evaluations,
                                      const StopWhen& when);
 
-// Why the newest evaluation ends the job; nothing if it does not.
+// Returns why the newest evaluation ends the job; nullopt if it does not.
 std::optional<std::string> WhyStop(std::span<const EvaluationResult> evaluations,
                                    const StopWhen& when);
 
-// Whether every partition that is trained has exactly so many batches entered.
+// Whether every trained partition in the checkpoint has entered exactly `batches` batches.
 bool HoldsBatches(const Manifest& manifest, uint64_t batches);
 
 }  // namespace paracord

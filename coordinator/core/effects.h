@@ -1,6 +1,6 @@
 // The effects of one step of the coordinator's core, in the order in which the shell carries them
-// out. The core owns the only one and empties it at the end of each step; the types that the core
-// is made of append to it.
+// out. The core owns the only instance, takes all effects at the end of each step, and lends it to
+// its member types, which append effects.
 #pragma once
 
 #include <string>
@@ -20,13 +20,13 @@ class Effects {
   }
   void Info(std::string text) { Emit(Log{Log::Level::kInfo, std::move(text)}); }
   void Warn(std::string text) { Emit(Log{Log::Level::kWarning, std::move(text)}); }
-  // Says that something is the matter with a task: "PEER WHAT: WHY".
+  // Warns of a problem with a task: "PEER WHAT: WHY".
   void Warn(const std::string& peer, const std::string& what, const std::string& why) {
     Emit(Log{Log::Level::kWarning, absl::StrCat(peer, " ", what, ": ", why), peer, why});
   }
   void Error(std::string text) { Emit(Log{Log::Level::kError, std::move(text)}); }
 
-  // Returns all effects and forgets them.
+  // Returns all effects, and empties the list.
   std::vector<Effect> Take() { return std::exchange(effects_, {}); }
 
  private:

@@ -17,8 +17,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr size_t kBadRecordBytesMax = 500;  // the text that names a bad record
-constexpr char kEarlierCoordinator[] = "";  // the teller of sums that were restored
+constexpr size_t kBadRecordBytesMax = 500;  // the most bytes of text that names a bad record
+constexpr char kEarlierCoordinator[] = "";  // the reporter of restored sums
 
 absl::Status CannotBe(const std::string& what) {
   return absl::InvalidArgumentError(
@@ -83,7 +83,7 @@ json StateToJson(const ToldMetric& metric) {
 
 [[noreturn]] void Damaged() { throw json::other_error::create(501, "not a history", nullptr); }
 
-// JSON has null for what is not finite.
+// JSON has null for a number that is not finite.
 double NumberFromJson(const json& value) {
   return value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>();
 }
@@ -193,7 +193,7 @@ void EpochHistory::Extend(uint64_t batches) {
     if (found->second.closing->batches >= batches) return;
     found->second.closing.reset();
   } else {
-    // An earlier version saved no sums of a closed epoch: its batches will be untold.
+    // An earlier version saved no sums of a closed epoch: its batches count as unreported.
     if (records_.empty() || records_.back().epoch != newest) return;
     const Record& record = records_.back();
     if (record.batches + record.rejected >= batches) return;
@@ -240,7 +240,7 @@ EpochHistory::Record EpochHistory::RecordOf(uint64_t epoch, const Sums& sums,
                 .learning_rate = closing.learning_rate};
   record.untold =
       record.batches - std::min(record.batches, sums.told.size() - record.rejected_told);
-  // Of batches that nobody told of the plan says how many examples they have.
+  // Unreported batches count with the number of examples that the plan gives them.
   record.examples = sums.examples + (closing.examples - std::min(closing.examples, sums.planned));
   record.train = MeansOf(sums, names);
   return record;
@@ -315,8 +315,8 @@ EpochHistory::Record EpochHistory::RecordFromJson(const json& entry) {
   return record;
 }
 
-// This function and the next two throw json::exception where something is not as Epochs and
-// SaveOpen write it.
+// This function and the next two throw json::exception if the JSON is not as Epochs and SaveOpen
+// write it.
 uint64_t EpochHistory::ReadSums(const json& saved) {
   const uint64_t epoch = saved.at("epoch").get<uint64_t>() - 1;
   Sums& sums = sums_[epoch] = {};
@@ -337,7 +337,7 @@ uint64_t EpochHistory::ReadSums(const json& saved) {
   return epoch;
 }
 
-// The newest closed epoch was cut short: its entry of Epochs makes place for its sums.
+// Reads the sums of the newest closed epoch, which was cut short, in place of its entry of Epochs.
 void EpochHistory::ReadCutShort(const json& saved) {
   const uint64_t epoch = ReadSums(saved);
   if (records_.empty() || records_.back().epoch != epoch || epoch + 1 != closed_) Damaged();

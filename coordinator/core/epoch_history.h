@@ -1,17 +1,17 @@
-// The history of a job by epochs: how many batches each epoch had, their loss and metrics in
-// training, and how long it took. Workers report the figures with the batches they train. Only the
+// The history of a job by epochs: for each epoch the number of batches, their loss and metrics in
+// training, and the duration. Workers report the figures with the batches they train. Only the
 // first report of a batch counts, however often a rollback or a restart has the batch trained
-// again. The core owns the history. It says which epoch is in training and closes an epoch when the
+// again. Owned by the core, which says which epoch is in training, and closes an epoch when the
 // ledgers of all partitions have every batch. Status, summary.json and manifests show the history,
 // and job.state hands it to the next coordinator.
 //
-// Invariants: the sums of an epoch have a batch at most once, and only batches of the plan. A
+// Invariants: the sums of an epoch include a batch at most once, and only batches of the plan. A
 // closed epoch stays closed when a restore takes its batches back, and training them again changes
-// none of its figures. A batch that was reported, and rejected after its update was lost with a ps,
-// stays in the sums of loss, metrics and examples, and an epoch says how many such it has. Reports
-// of the newest closed epoch are still counted, because they may come after the ledgers were read.
-// One closed epoch opens again: that at which `steps` ended a job, when the job is given more
-// steps.
+// none of its figures. If a batch was reported, its update was lost with a ps, and the batch was
+// then rejected, the sums of loss, metrics and examples keep the batch; the epoch counts these
+// batches (rejected_told). Reports of the newest closed epoch still count, because a report may
+// arrive after the ledgers were read. One closed epoch can reopen: the epoch at which `steps` ended
+// a job, when the job is given more steps.
 #pragma once
 
 #include <cstdint>
@@ -29,93 +29,95 @@
 
 namespace paracord {
 
-// What is known of an epoch, besides the reports of workers, when all of its ledgers are complete.
+// The figures of an epoch that do not come from workers' reports, known when its ledgers are
+// complete.
 struct EpochClosing {
-  uint64_t batches = 0;  // entered by every partition, rejected batches included
+  uint64_t batches = 0;  // entered by every partition, including rejected ones
   uint64_t rejected = 0;
-  uint64_t examples = 0;  // the plan's, without rejected batches
+  uint64_t examples = 0;  // planned examples, without rejected batches
   std::optional<double> learning_rate = {};
-  bool cut_short = false;             // `steps` ends the job before the end of the epoch
-  BatchRanges rejected_batches = {};  // which they are
+  bool cut_short = false;             // `steps` ends the job within this epoch
+  BatchRanges rejected_batches = {};  // the rejected ones
 };
 
 class EpochHistory {
  public:
-  static constexpr size_t kEpochsMax = 10'000;   // the newest closed ones
-  static constexpr int kMetricValuesMax = 8192;  // values in the state of a metric
+  static constexpr size_t kEpochsMax = 10'000;   // the most closed epochs that are kept
+  static constexpr int kMetricValuesMax = 8192;  // the most values in the state of a metric
   static constexpr size_t kBadRecordsNamed = 5;
 
-  // Starts the clock of an epoch, whose training begins or goes on, and stops that of any other.
+  // Starts the clock of an epoch whose training begins or goes on, and stops that of any other
+  // epoch.
   void Run(uint64_t epoch, int64_t now_ms);
   // Stops the clock: no epoch is in training for now.
   void Stop(int64_t now_ms);
 
-  // Whether reports of the epoch are counted: it has been in training, and no later one is closed.
+  // Whether reports of the epoch count: it has been in training, and no later epoch is closed.
   bool Takes(uint64_t epoch) const { return sums_.contains(epoch); }
-  // Counts those batches of a report that no report before had; `task` sent it. The epoch has
-  // `batches` batches and the job `metrics` metrics. A report of an epoch that the history does not
-  // take is ignored. INVALID_ARGUMENT names what cannot be true, and nothing of the report counts:
-  // batches that the plan lacks, a loss or metric that is not finite, more examples than a batch
-  // has, or another number of metrics.
+  // Counts the batches of a report by `task` that no earlier report contained. The epoch has
+  // `batches` batches and the job `metrics` metrics. A report of an epoch for which Takes is false
+  // is ignored. INVALID_ARGUMENT names an impossible value, and nothing of the report counts:
+  // batches outside the plan, a loss or metric that is not finite, more examples than the batches
+  // have, or a wrong number of metrics.
   absl::Status Add(const TrainedBatches& told, const DataPlan& plan, uint64_t batches,
                    size_t metrics, const std::string& task);
-  // Keeps a worker's description of a record that it left out; of all of them the first few.
+  // Keeps a worker's description of a record that was left out; only the first few are kept.
   void NameBadRecord(const std::string& text);
 
-  // Returns the epochs before `epoch` that have been in training and are not closed; ascending.
+  // Returns the epochs below `epoch` that have been in training and are not closed; ascending.
   std::vector<uint64_t> OpenBefore(uint64_t epoch) const;
   bool IsClosed(uint64_t epoch) const { return epoch < closed_; }
-  // Closes an epoch, unless it is closed already. `names` are those of the job's metrics, "loss"
-  // first. Returns the tasks whose reports have metrics of another kind than most batches have,
-  // which do not count.
+  // Closes an epoch unless it is closed. `names` are the names of the job's metrics, "loss" first.
+  // Returns the tasks that reported a metric of a different kind than most batches did; their
+  // values of that metric do not count.
   std::vector<std::string> Close(uint64_t epoch, const EpochClosing& closing,
                                  const std::vector<std::string>& names, int64_t now_ms);
-  // Opens the newest closed epoch again if it had fewer than `batches` batches, which are as many
-  // as the job gives it now. Called when a history was restored.
+  // Reopens the newest closed epoch if the job now gives it more batches (`batches`) than it had.
+  // Called after Restore.
   void Extend(uint64_t batches);
-  // Forgets everything: another run begins.
+  // Forgets everything, because another run begins.
   void Clear() { *this = EpochHistory(); }
 
-  // The number of closed epochs, which are the first ones of the job: now, and when Restore and
-  // Extend had been called.
+  // The number of closed epochs, always the first ones of the job. found() is that number at the
+  // start of this coordinator, after Restore and Extend.
   uint64_t closed() const { return closed_; }
   uint64_t found() const { return found_; }
-  // The number of batches that were reported of epochs that are not closed.
+  // The number of reported batches of epochs that are not closed.
   uint64_t open_batches() const;
-  // How often workers left a record out: in all epochs, and in the epoch with the most of them,
-  // which is how many records cannot be read.
+  // How often workers left out an unreadable record: over all epochs, and in the epoch with the
+  // most (bad_records_most), which estimates how many records are bad.
   uint64_t bad_records() const { return bad_total_; }
   uint64_t bad_records_most() const { return bad_most_; }
   const std::vector<std::string>& bad_records_named() const { return bad_named_; }
 
-  // Returns the closed epochs from number `from` on, as people get them. An entry has no key for
-  // what nobody reported.
+  // Returns the closed epochs from number `from` on, as JSON for people. An entry lacks the keys
+  // that nobody reported.
   nlohmann::json Epochs(uint64_t from, const std::vector<std::string>& names) const;
 
-  // Returns the mean loss and the metrics of the epoch in training, over those of its batches that
-  // were reported; empty: no epoch is in training, or none of its batches was reported.
+  // Returns the mean loss and metrics of the epoch in training over its reported batches; empty: no
+  // epoch is in training, or no batch of it was reported.
   std::map<std::string, double> TrainSoFar(const std::vector<std::string>& names) const;
 
   // Returns what the next coordinator needs besides Epochs(): the sums of epochs that are not
-  // closed, and of a closed one that more steps would open again.
+  // closed, and of a closed epoch that more steps would reopen.
   nlohmann::json SaveOpen(int64_t now_ms) const;
-  // Takes over what Epochs and SaveOpen returned. DATA_LOSS: the JSON is not theirs, and the
-  // history is empty.
+  // Restores the results of Epochs and SaveOpen. DATA_LOSS: the JSON is malformed, and the history
+  // is empty.
   absl::Status Restore(const nlohmann::json& epochs, const nlohmann::json& open);
 
  private:
   struct Record {  // a closed epoch
     uint64_t epoch = 0, batches = 0, rejected = 0, untold = 0, examples = 0, bad_records = 0;
-    uint64_t rejected_told = 0;  // reported before they were rejected
+    uint64_t rejected_told = 0;  // reported before their rejection
     double seconds = 0;
     std::optional<double> learning_rate = {};
     std::map<std::string, double> train = {};
   };
   struct Sums {
     BatchRanges told;       // the batches that were reported
-    uint64_t planned = 0;   // the examples that the plan gives to these batches
-    uint64_t examples = 0;  // the examples that they had, without records that were left out
-    double loss = 0;        // the sum over these examples
+    uint64_t planned = 0;   // the plan's examples in these batches
+    uint64_t examples = 0;  // examples that the batches had, without records left out
+    double loss = 0;        // sum over these examples
     std::vector<ToldMetric> metrics;
     int64_t trained_ms = 0;
     std::optional<EpochClosing> closing;  // nullopt: the epoch is open

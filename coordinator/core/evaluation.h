@@ -1,5 +1,6 @@
-// One exact evaluation: the test records in ranges, each scored by some worker and counted once, in
-// whatever order and however often they are reported. Pure; owned by the core.
+// One exact evaluation: the test records are cut into ranges, and each range is scored by some
+// worker and counted once, in whatever order and however often results are reported. Pure; owned by
+// the core.
 #pragma once
 
 #include <cstdint>
@@ -14,31 +15,34 @@
 
 namespace paracord {
 
-// How many of the test records are a range: whole batches, some ranges for each worker, so that a
-// dead one costs little, and no more than some thousands, since the results of all are kept.
+// Returns the size of a range in records: whole batches, at least 8 of them, and enough to need at
+// most 2^14 ranges, since the results of all ranges are kept. Small ranges lose little when a
+// worker dies.
 uint64_t RangeRecords(uint64_t records, uint32_t batch);
 
 class Evaluation {
  public:
-  // `range_records` a lease; metric_names as in JobFacts.
+  // A lease covers `range_records` records; `metric_names` as in JobFacts.
   Evaluation(uint64_t generation, uint64_t epoch, uint64_t records, uint64_t range_records,
              std::vector<std::string> metric_names);
 
   uint64_t epoch() const { return epoch_; }
 
   bool HasFree() const;  // whether there is a range to grant
-  // A session has at most so many ranges as leases.
+  // Grants a free range to the session; nullopt if there is none or the session has too many
+  // leases.
   std::optional<EvaluationLease> Grant(uint64_t lease_id, uint64_t session);
   // Whether the session has this lease now.
   bool Has(uint64_t session, uint64_t lease_id) const;
-  // Takes the result of a leased range. One that is not leased (any more) changes nothing. An error
-  // says that the report does not fit; the range is then free again.
+  // Takes the result of a leased range; a report without a present lease changes nothing. An error
+  // says that the report does not fit the job; the range is then free again.
   absl::Status Report(const EvaluationReport& report);
-  // Frees the ranges of a session, all but those in `held`; true if there were any.
+  // Frees the session's ranges except those of the leases in `held`; true if there were any.
   bool EndSession(uint64_t session, const std::set<uint64_t>& held = {});
 
   bool Done() const { return done_ranges_ == ranges_.size(); }
-  // Sums in the order of the records, so the result does not depend on who scored what.
+  // Returns the metrics. States are added up in the order of the records, so the result does not
+  // depend on who scored what.
   std::map<std::string, double> Metrics() const;
 
  private:

@@ -58,7 +58,7 @@ Evaluations::ReportOutcome Evaluations::Report(uint64_t session, const Evaluatio
   if (!running_->Has(session, report.lease())) return {};
   ReportOutcome taken{running_->Report(report)};
   if (taken.status.ok()) data_failures_ = 0;
-  // A record that cannot be scored cannot be left out: evaluation is exact or not at all.
+  // A record that cannot be scored cannot be skipped: an evaluation is exact, or fails.
   taken.limit = report.problem() == PROBLEM_LIMIT;
   taken.hopeless = (report.problem() == PROBLEM_DATA || taken.limit) &&
                    ++data_failures_ >= job_.failures.per_batch;

@@ -1,5 +1,5 @@
-// The coordinator's core takes events and gives effects. The shell (coordinator.h) turns calls,
-// answers, timers and file results into events, and carries effects out. Plain data.
+// Events and effects: the core takes events and returns effects. The shell (coordinator.h) turns
+// calls, answers, timers and file results into events, and carries out the effects. Plain data.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace paracord {
 
-// A call of a worker's that waits for its answer; drawn by the shell, never reused.
+// Identifies a call that waits for its answer; chosen by the shell, never reused.
 using CallId = uint64_t;
 
 // ---- events
@@ -38,7 +38,7 @@ struct WorkerHoldEvent {
   uint64_t session = 0;
 };
 
-struct WorkerHoldLostEvent {  // the connection broke: the process is gone, or cut off
+struct WorkerHoldLostEvent {  // the connection broke: the process is gone or cut off
   CallId call = 0;
   uint64_t session = 0;
 };
@@ -55,37 +55,37 @@ struct PsAnswerEvent {
 
 struct GenerationClaimedEvent {
   uint64_t generation = 0;
-  absl::Status status;  // ALREADY_EXISTS: another coordinator has it
+  absl::Status status;  // ALREADY_EXISTS: another coordinator has claimed it
 };
 
 struct JobStateWrittenEvent {
-  absl::Status status;  // ABORTED: it is there, but a newer coordinator may not have seen it
+  absl::Status status;  // ABORTED: written, but a newer coordinator may not have seen it
 };
 
 struct RoundDirectoryMadeEvent {
   uint64_t round = 0;
   absl::Status status;
-  std::string gone = "";  // one of the chain that has no manifest any more; "": all are there
+  std::string gone = "";  // a base of the chain without a manifest; "": there is none
 };
 
 struct RoundCommittedEvent {
   uint64_t round = 0;
-  // ABORTED: it is there, but a newer coordinator may not have seen it. ALREADY_EXISTS: another
-  // coordinator has completed the job.
+  // ABORTED: committed, but a newer coordinator may not have seen the checkpoint. ALREADY_EXISTS:
+  // another coordinator has completed the job.
   absl::Status status;
 };
 
-struct RoundGivenUpEvent {  // whose commit failed for good
+struct RoundGivenUpEvent {  // the answer to RemoveUncommittedRound
   Manifest manifest;
-  absl::StatusOr<bool> stands;  // whether the checkpoint is durable all the same; an error: unknown
+  absl::StatusOr<bool> stands;  // whether the checkpoint is durable after all; an error: unknown
 };
 
 struct SummaryWrittenEvent {
-  absl::Status status;  // ABORTED: a newer coordinator leads, and the last word is its own
+  absl::Status status;  // ABORTED: a newer coordinator leads and writes the summary
 };
 
 struct NewestGenerationEvent {
-  absl::StatusOr<uint64_t> generation;  // newest claimed by any coordinator
+  absl::StatusOr<uint64_t> generation;  // the newest that any coordinator has claimed
   uint64_t obeyed = 0;                  // copied from FindNewestGeneration
 };
 
@@ -130,8 +130,8 @@ struct CallPs {
   uint64_t tag = 0;
   int64_t deadline_ms = 0;
   PsRequest request;
-  // The address to dial first: there is no connection yet, or somebody else was at the other end of
-  // the one that there is. Empty: over the connection that there is.
+  // The address to dial first, because there is no connection, or it led to a wrong process. Empty:
+  // use the present connection.
   std::string dial = "";
 };
 
@@ -151,23 +151,24 @@ struct FindNewestGeneration {
 struct MakeRoundDirectory {
   uint64_t round = 0;
   std::string directory;           // below DIR/checkpoints
-  std::vector<std::string> chain;  // checkpoints to look for, which the round continues
+  std::vector<std::string> chain;  // the bases of the checkpoint, which have to exist
 };
 
 struct CommitRound {
   uint64_t round = 0;
-  std::string directory;  // from MakeRoundDirectory; the commit renames it to manifest.name
+  std::string directory;  // from MakeRoundDirectory; renamed to manifest.name
   Manifest manifest;
   CheckpointName newest_known;  // the newest committed checkpoint
-  uint64_t generation = 0;      // now; manifest.generation may be older
+  uint64_t generation = 0;      // the current one; manifest.generation may be older
 };
 
 struct RemoveCheckpoints {
-  std::vector<std::string> directories;  // below DIR/checkpoints, each before what it continues
+  // Names below DIR/checkpoints; an increment comes before its base.
+  std::vector<std::string> directories;
 };
 
 struct RemoveUncommittedRound {
-  Manifest manifest;  // names the checkpoint; a committed checkpoint stays
+  Manifest manifest;  // names the checkpoint; if it is committed after all, it stays
 };
 
 struct WriteSummary {
@@ -179,12 +180,12 @@ struct Log {
   enum class Level { kInfo, kWarning, kError };
   Level level = Level::kInfo;
   std::string text;
-  // The task that the text is about, and why; fields of a log in JSON. Empty where there is none.
+  // The task that the text is about, and the reason, as fields of a JSON log; "" if there is none.
   std::string peer = "";
   std::string reason = "";
 };
 
-struct Exit {  // when everything before it has been carried out and answered
+struct Exit {  // after all earlier effects have been carried out and answered
   int code = 0;
   std::string reason;
 };

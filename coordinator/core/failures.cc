@@ -11,8 +11,8 @@
 namespace paracord {
 namespace {
 
-constexpr int64_t kOutlivedMs = 500;      // after a death: who is heard then has outlived it
-constexpr int64_t kOthersFirstMs = 2000;  // a batch whose worker died waits so long for another's
+constexpr int64_t kOutlivedMs = 500;      // a session heard this long after a death outlived it
+constexpr int64_t kOthersFirstMs = 2000;  // other tasks try first for this long
 
 bool Entered(const Ledger& ledger, uint64_t split, uint32_t batch) {
   const bool finished =
@@ -62,7 +62,7 @@ const LeaseState* Failures::WorkedOn(std::vector<LeaseState>& leases, uint64_t e
     const uint32_t entered = lease.split < next.size() ? next[lease.split] : 0;
     lease.next = order == LeaseOrder::kByReportedRound ? std::max(lease.next, entered) : entered;
     if (order == LeaseOrder::kAsGranted) continue;
-    // Nobody computes a batch that is rejected.
+    // Rejected batches are not computed.
     for (const uint32_t rejected : counts_.Rejected(epoch, lease.split)) {
       if (rejected == lease.next) ++lease.next;
     }
@@ -78,7 +78,7 @@ void Failures::PlaceDeaths(uint64_t epoch, const std::vector<uint32_t>& next, in
                            LeaseOrder order) {
   for (WorkerDeath& death : std::exchange(asked_, {})) {
     const LeaseState* const at = WorkedOn(death.leases, epoch, next, order);
-    if (at == nullptr) continue;  // all of them are entered: it died of none
+    if (at == nullptr) continue;  // all are entered: the death was no batch's fault
     death.batch.set_epoch(epoch);
     death.batch.set_split(at->split);
     death.batch.set_batch(at->next);
@@ -156,7 +156,7 @@ bool Failures::Decide(const std::vector<const Ledger*>& ledgers, uint64_t splits
     const auto has = [&](const Ledger* ledger) { return Entered(*ledger, split, batch.batch()); };
     const bool entered = std::ranges::any_of(ledgers, has);
     if (entered && by_all_or_none && std::ranges::all_of(ledgers, has)) {
-      counts_.Forget(batch);  // there is nobody whom a further failure could keep waiting
+      counts_.Forget(batch);  // no partition could reject it any more
     } else if (counts_.Decide(batch, entered, by_all_or_none)) {
       PROBE("coordinator.batch.rejected");
       decided = true;

@@ -1,16 +1,19 @@
-// Batches that failed in this epoch, and workers that died while they computed one. BatchFailures,
-// which lives here, counts and decides; Failures feeds BatchFailures: a failure reported by a
-// worker counts at once, a death in three steps.
-//   1. Note: a worker died that held leases. What it reported last is older than what the ledgers
-//      say, so its splits wait until all ledgers have been read.
-//   2. Place: the ledgers say which batch it was at. The split pauses, and the worker's next life
-//      has to leave it to others for a while.
-//   3. Judge: others who were there before are heard again, so they outlived it, and it counts.
-// Owned by the core, which reads the ledgers, and acts on verdicts.
+// Failed batches of the present epoch, and deaths of workers while they computed one. BatchFailures
+// counts failures and decides; Failures feeds it. A failure that a worker reports counts at once, a
+// death in three steps:
 //
-// Invariants: a death is in one step only, and is dropped where nobody can say what the worker was
-// at (a ps was lost) or the epoch is over. A rejection is decided by ledgers that were read after
-// it was asked for.
+//   1. Note: a worker died while it held leases. Its last report is older than the state of the
+//      ledgers, so its splits are withheld until all ledgers have been read.
+//   2. Place: the ledgers tell which batch the worker was computing. The split pauses, and the next
+//      process of the same task leaves the split to other workers for a while.
+//   3. Judge: sessions that were open before the death are heard again. They outlived the worker,
+//      and the death counts.
+//
+// Owned by the core, which reads the ledgers and acts on verdicts.
+//
+// Invariants: a death is in one step only. It is dropped if nobody can tell which batch the worker
+// was computing (a ps was lost), or if the epoch is over. A rejection is decided by ledgers that
+// were read after the rejection was requested.
 #pragma once
 
 #include <cstdint>
@@ -28,103 +31,104 @@
 
 namespace paracord {
 
-// A batch for people.
+// A batch as people read it.
 std::string NameOf(const BatchId& batch);
 
 // A worker that died while it held leases.
 struct WorkerDeath {
   std::string task;
   std::string why;
-  std::vector<LeaseState> leases;  // the oldest first
+  std::vector<LeaseState> leases;  // oldest first
   int64_t died_ms = 0;
-  // Sessions that were there before the oldest lease was granted.
-  std::vector<uint64_t> busy;  // they held a lease of another split
-  std::vector<uint64_t> idle;  // they held none
-  BatchId batch;               // once it is known
+  // Sessions that existed before the oldest lease was granted:
+  std::vector<uint64_t> busy;  // holders of a lease of another split
+  std::vector<uint64_t> idle;  // sessions without leases
+  BatchId batch;               // set by PlaceDeaths
 };
 
-// The order in which a worker computes the batches of its leases: lease after lease, or of lanes
-// always the batch that is the furthest behind, and of the first lane where several are equally
-// far. In synchronous training a push may be in the sum of a round that is not whole, which the
-// ledgers do not say: the worker's own reports do.
+// The order in which a worker computes the batches of its leases. kAsGranted: lease after lease.
+// With lanes: always the batch that is furthest behind, at equal rounds that of the first lane;
+// kByRound judges by the ledgers. kByReportedRound also uses the worker's own reports: in
+// synchronous training a push may be in the sum of an incomplete round, which ledgers do not show.
 enum class LeaseOrder { kAsGranted, kByRound, kByReportedRound };
 
 class Failures {
  public:
   using Verdict = BatchFailures::Verdict;
 
-  // `rejected`: by earlier coordinators.
+  // `rejected` are the batches that earlier coordinators rejected.
   Failures(FailuresSpec spec, const std::vector<RejectedBatch>& rejected, Effects& effects);
 
   // The newest failure or death, for people; empty if there was none.
   const std::string& last() const { return last_; }
   const BatchFailures& counts() const { return counts_; }
 
-  // A worker reports that a batch failed. `other_worker`: there is another one that could try.
+  // A worker reports that a batch failed. `other_worker`: another worker could try the batch.
   Verdict Add(const BatchId& batch, FailureKind kind, const std::string& task, bool other_worker,
               const std::string& message);
 
-  // A worker's program was lost and started again, and its batch computed anew.
+  // A worker's program died and was restarted, and the worker computes its batch again.
   void NoteLoss(const std::string& task, const std::string& why);
   void NoteDeath(WorkerDeath death) { noted_.push_back(std::move(death)); }
-  // The ledgers are asked for: they will place the deaths so far and decide what is pending.
+  // The ledgers have been asked for: they will place the deaths noted so far and decide pending
+  // rejections.
   void LedgersAsked();
-  // A ps was lost, so nobody can say what the workers that died were at.
+  // A ps was lost, so nobody can tell which batches the dead workers were computing.
   void LedgersLost();
-  // The ledgers asked for last say that splits of `epoch` are entered up to `next`. With lanes the
-  // worker was at the batch that was the furthest behind, and else at its oldest lease.
+  // The ledgers asked for last have entered the splits of `epoch` up to `next`: finds the batch of
+  // each dead worker, by `order`.
   void PlaceDeaths(uint64_t epoch, const std::vector<uint32_t>& next, int64_t now_ms,
                    LeaseOrder order = LeaseOrder::kAsGranted);
   struct Judged {
     Verdict verdict;
     uint64_t split;
   };
-  // Counts the deaths whose survivors are known. `heard_ms` says when a session was last heard;
-  // nullopt if it is over.
+  // Counts the deaths whose survivors are known. `heard_ms` returns when a session was last heard;
+  // nullopt if the session is over.
   std::vector<Judged> JudgeDeaths(
       const std::function<std::optional<int64_t>(uint64_t session)>& heard_ms);
-  // Training is interrupted: deaths that were not judged count for nothing.
+  // Training is interrupted: deaths that are not judged yet do not count.
   void ForgetUnjudged() { placed_.clear(); }
-  // The epoch is over.
+  // Forgets all deaths and pauses, because the epoch is over.
   void ForgetDeaths();
 
-  // The splits of `epoch` of which a session of `task` is to get no lease yet. `others`: there are
-  // other sessions.
+  // The splits of `epoch` of which `task` may not get a lease yet. `others`: other sessions are
+  // open.
   std::set<uint64_t> Withheld(uint64_t epoch, const std::string& task, bool others,
                               int64_t now_ms) const;
 
   // Decides the rejections that were pending when the ledgers were asked for. The caller guarantees
   // that no push of these batches is in flight. `by_all_or_none`: a batch that some partition has
-  // entered is rejected by none. True if a batch is rejected now: job.state is to be written.
+  // entered is not rejected. True if a batch is rejected now: the caller writes job.state.
   bool Decide(const std::vector<const Ledger*>& ledgers, uint64_t splits_per_epoch,
               bool by_all_or_none = false);
   // job.state has been written since the last Decide.
   void Saved() { counts_.Saved(); }
-  // Forgets the failures of epochs before this one.
+  // Forgets the failures of epochs before `epoch`.
   void ForgetBefore(uint64_t epoch) { counts_.ForgetBefore(epoch); }
-  // Forgets everything: another run begins, whose batches are others.
+  // Forgets everything, because a new run begins.
   void Forget();
 
  private:
-  // Of a dead worker's `leases`, the lease whose next batch the worker was computing, judged by the
-  // ledgers; null if the ledgers have all of them.
+  // Returns the lease whose next batch the dead worker was computing, judged by the ledgers; null
+  // if the ledgers have entered all batches of `leases`.
   const LeaseState* WorkedOn(std::vector<LeaseState>& leases, uint64_t epoch,
                              const std::vector<uint32_t>& next, LeaseOrder order) const;
 
   struct Pause {
-    int64_t until_ms = 0;         // nobody computes the split before
-    std::string task;             // its last process died of the split: other tasks try first,
-    int64_t others_until_ms = 0;  // until then
+    int64_t until_ms = 0;         // nobody may compute the split before this time
+    std::string task;             // the task whose process died while it computed the split
+    int64_t others_until_ms = 0;  // before this time only other tasks may compute the split
   };
 
   Effects& effects_;
   BatchFailures counts_;
   std::string last_;
-  std::vector<WorkerDeath> noted_;    // since ledgers were last asked for
-  std::vector<WorkerDeath> asked_;    // the ledgers that are being read tell
+  std::vector<WorkerDeath> noted_;    // since the ledgers were last asked for
+  std::vector<WorkerDeath> asked_;    // waiting for the ledgers being read
   std::vector<WorkerDeath> placed_;   // deaths with a known batch
   std::map<uint64_t, Pause> pauses_;  // key: split of the epoch
-  std::vector<BatchId> pending_;      // rejections that the ledgers being read decide
+  std::vector<BatchId> pending_;      // to be decided by the ledgers being read
 };
 
 }  // namespace paracord

@@ -15,13 +15,15 @@ Generation::Claim Generation::EndClaim(uint64_t generation, const absl::Status& 
   claiming_ = false;
   if (absl::IsAlreadyExists(status)) return Claim::kLost;
   if (!status.ok()) {
-    // The next claim is of this number again: if it was taken, be it by us, we have to look anew.
+    // The next claim tries this number again. If it was taken, even by this coordinator, the
+    // coordinator has to look again.
     newest_ = generation - 1;
     claim_at_ms_ = now_ms + kRepeatMs;
     problem_ = absl::StrCat("no generation can be claimed: ", std::string(status.message()));
     return Claim::kFailed;
   }
-  // Whoever claimed those between may still write job.state under a number above that of ours.
+  // The coordinators of the numbers in between may still write job.state under a number above our
+  // last.
   const bool leapt = generation > claimed_ + 1;
   claimed_ = generation;
   problem_.clear();

@@ -1,12 +1,12 @@
 // The generation that this coordinator leads: the number claimed in DIR, and whether the
 // coordinator needs a new number. A ps obeys the newest generation that adopted it, so a new
 // generation fences requests still in flight from the previous generation. Owned by the core, which
-// reports claims that begin and end, and asks before it adopts a ps or writes to DIR. It emits
-// nothing itself.
+// reports the start and end of claims, and asks before it adopts a ps or writes to DIR. Emits no
+// effects.
 //
-// Invariants: claimed() never falls, newest() is never below it, and only one claim is under way at
-// a time. A generation in which a ps was told to load, or in
-// which training ran, is used: a new life of a ps is never adopted in it.
+// Invariants: claimed() never falls, newest() is never below it, and at most one claim is under
+// way. A generation is used once a ps was told to load or training ran in it; a restarted ps is
+// never adopted in a used generation.
 #pragma once
 
 #include <cstdint>
@@ -26,26 +26,27 @@ class Generation {
   uint64_t newest() const { return newest_; }
   bool claiming() const { return claiming_; }
   bool used() const { return used_; }
-  // Why the next generation is to be claimed, for people; empty if this one will do.
+  // Why a new generation has to be claimed, for people; empty: the present one will do.
   const std::string& wanted() const { return wanted_; }
   // Why the last claim failed, for people; empty if it did not.
   const std::string& problem() const { return problem_; }
 
-  // A ps has been ordered to load, or training begins.
+  // A ps has been told to load, or training begins.
   void Use() { used_ = true; }
-  // The next generation is to be claimed, because of `why`: a push may be under way that only a new
-  // one keeps out, or all ps are to load another checkpoint.
+  // Requests a new generation because of `why`: only a new generation fences a push that may be
+  // under way, or all ps are to load another checkpoint.
   void Want(const std::string& why) { wanted_ = why; }
-  // A ps obeys `obeyed`, which nobody has claimed in DIR: the next claim is of the one after it.
+  // A ps obeys generation `obeyed`, which nobody has claimed in DIR: the next claim is obeyed + 1.
   void Skip(uint64_t obeyed) { newest_ = obeyed; }
 
-  // Whether the pause after a claim that failed is over.
+  // Whether the pause after a failed claim is over.
   bool MayClaim(int64_t now_ms) const { return now_ms >= claim_at_ms_; }
-  // Begins a claim and returns the number that is to be claimed. No claim may be under way.
+  // Begins a claim and returns the number to claim. No claim may be under way.
   uint64_t BeginClaim();
 
-  // How a claim ended. kLost: another coordinator has the number, and leads. kFailed: the number is
-  // tried again after a pause. kLeapt: it is ours, and others have claimed numbers before it.
+  // The outcome of a claim. kLost: another coordinator has claimed the number, and leads. kFailed:
+  // the number is tried again after a pause. kLeapt: the claim succeeded, but other coordinators
+  // have claimed numbers since the previous claim.
   enum class Claim { kNext, kLeapt, kLost, kFailed };
   Claim EndClaim(uint64_t generation, const absl::Status& status, int64_t now_ms);
 
@@ -55,7 +56,7 @@ class Generation {
   bool claiming_ = false;
   bool used_ = false;
   std::string wanted_;
-  int64_t claim_at_ms_ = 0;  // after a claim that failed
+  int64_t claim_at_ms_ = 0;  // not before this time
   std::string problem_;
 };
 

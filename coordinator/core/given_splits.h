@@ -1,7 +1,7 @@
-// The splits, or lanes, that a worker process was given a lease of, numbered through all epochs:
-// only about these batches can the worker report an outcome. They outlive its sessions, because a
-// worker tells a new session what the session before did not hear. Owned by Sessions, by task.
-// Pure.
+// The splits or lanes that a worker process has had leases of, numbered across all epochs: the
+// worker can report outcomes only of their batches. Kept beyond the end of a session, because in
+// its next session the worker repeats reports that were not answered. Owned by Sessions, one for
+// each task. Pure.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,14 @@ namespace paracord {
 
 class GivenSplits {
  public:
-  // `from_before`: the process has worked for an earlier coordinator of the job, whose leases this
-  // one does not know.
+  // `from_before`: the process worked under an earlier coordinator, whose leases are not known
+  // here.
   explicit GivenSplits(bool from_before) : from_before_(from_before) {}
 
   void Add(uint64_t split) { splits_.insert(split); }
-  // Splits before this one are of epochs that nobody tells of any more.
+  // Forgets the splits of old epochs, on which no worker reports any more.
   void ForgetBefore(uint64_t split) { splits_.erase(splits_.begin(), splits_.lower_bound(split)); }
-  // Whether the process may know of the split's batches.
+  // Whether the process may report on the split's batches.
   bool MayKnow(uint64_t split) const { return from_before_ || splits_.contains(split); }
 
  private:

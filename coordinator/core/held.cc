@@ -16,7 +16,7 @@ bool Serves(const HeldPartition& partition, uint64_t state) {
   return partition.serves_before && partition.state == state + 1;
 }
 
-// The states that some partition serves, the greatest first.
+// The states that some partition serves, greatest first.
 std::set<uint64_t, std::greater<>> StatesServed(std::span<const std::vector<HeldPartition>> held) {
   std::set<uint64_t, std::greater<>> states;
   for (const std::vector<HeldPartition>& of_ps : held) {
@@ -26,7 +26,7 @@ std::set<uint64_t, std::greater<>> StatesServed(std::span<const std::vector<Held
       if (partition.serves_before && partition.state > 0) states.insert(partition.state - 1);
     }
   }
-  if (states.empty()) states.insert(0);  // nothing is trained
+  if (states.empty()) states.insert(0);  // no partition is trained
   return states;
 }
 

@@ -1,7 +1,7 @@
-// Whether training in rounds can go on from what the ps hold, or all of them have to load the
-// newest cut. Pure functions; nobody has to remember which ps loaded what: an interrupted rollback,
-// ps at two different cuts, and a round applied by only some partitions all get one answer from the
-// states of the partitions.
+// Decides from the states of the partitions whether synchronous training can go on with what the ps
+// hold, or all ps have to load the newest cut. Pure functions: there is no memory of which ps
+// loaded what. An interrupted rollback, ps at two different cuts, and a round applied by only some
+// partitions are all answered from the states alone.
 #pragma once
 
 #include <cstdint>
@@ -14,37 +14,37 @@
 
 namespace paracord {
 
-// A partition as the ps that holds it describes it.
+// A partition as its ps describes it.
 struct HeldPartition {
   uint32_t id = 0;
-  bool trained = true;         // one that is not trained is of every state
-  uint64_t state = 0;          // the rounds that it has applied
-  bool serves_before = false;  // it has the values of the state before, too
+  bool trained = true;         // an untrained partition serves every state
+  uint64_t state = 0;          // the number of rounds applied
+  bool serves_before = false;  // the values of the previous state are kept
 };
 
-// Says for people why all ps have to load one cut; nullopt if training can go on, because every one
-// of the job's `partitions` is held and can serve the least state of any partition, either as its
-// current state or as the previous state, which a partition keeps. If several ps hold a partition,
-// every copy has to.
+// Returns for people why all ps have to load a cut; nullopt if training can go on. Training goes on
+// if every one of the job's `partitions` is held and can serve the least state of any partition, as
+// its current or its previous state. If several ps hold a partition, every copy has to serve that
+// state.
 std::optional<std::string> NeedsRollback(uint32_t partitions, std::span<const HeldPartition> held);
 
-// Returns the state that a checkpoint of a synchronous job holds.
+// Returns the state saved in a checkpoint of a synchronous job.
 uint64_t StateOfCut(const Manifest& manifest);
 
-// Whether all these partitions can serve the state; false if there are none.
+// Whether all of `partitions` can serve the state; false if there are none.
 bool ServeAll(std::span<const HeldPartition> partitions, uint64_t state);
 
 // Ps that go on together from one state.
 struct CommonHolders {
   uint64_t state = 0;
-  std::vector<bool> serves;  // by ps
+  std::vector<bool> serves;  // index: ps
 };
 
-// Chooses who goes on where partitions have several holders: the ps that serve the greatest state
-// which, for every one of the job's `partitions`, some ps serves. `held` has the partitions of each
-// ps, none of one that takes no part. A ps serves a state if all its partitions do, since a push
-// names every trained partition of a ps. nullopt: there is no such state, or only older ones than
-// `least`, the state of the newest checkpoint.
+// Chooses which ps go on where partitions have several holders: a state is possible if some ps
+// serves each of the job's `partitions` at that state, and the greatest possible state is taken.
+// `held` has the partitions of each ps, empty for a ps that takes no part. A ps serves a state if
+// all its partitions do, since a push names every trained partition of a ps. nullopt: no such state
+// is as new as `least`, the state of the newest checkpoint.
 std::optional<CommonHolders> ChooseHolders(uint32_t partitions,
                                            std::span<const std::vector<HeldPartition>> held,
                                            uint64_t least);

@@ -25,7 +25,7 @@ constexpr char kOtherData[] =
     ": what data.train and data.test name is not what the job was begun with; put that back, or "
     "begin anew in another --dir";
 
-// Checks the texts of a worker's facts that are kept as it says them.
+// Checks the texts of a worker's facts that are kept unchanged.
 absl::Status CheckNames(const JobFacts& facts) {
   if (!facts.fingerprint().empty() && !IsName(facts.fingerprint())) {
     return absl::InvalidArgumentError(
@@ -46,8 +46,8 @@ absl::Status CheckNames(const JobFacts& facts) {
   return absl::OkStatus();
 }
 
-// Says how a list of a worker's facts differs from that of the job; nullopt if it does not, or if
-// one of them says nothing.
+// Says how a list in a worker's facts differs from the job's; nullopt if it does not, or if either
+// list is empty.
 template <class Theirs>
 std::optional<std::string> OtherList(const char* what, const std::vector<std::string>& ours,
                                      const Theirs& theirs) {
@@ -72,7 +72,7 @@ JobRecord::JobRecord(const Job& job) : job_(job) {
 }
 
 void JobRecord::Restore(JobState saved) {
-  saved.job_json = std::move(state_.job_json);  // what the job is now may be more epochs
+  saved.job_json = std::move(state_.job_json);  // the present job may have more epochs
   state_ = std::move(saved);
 }
 
@@ -122,7 +122,7 @@ void JobRecord::Forget() {
   fresh.job_json = std::move(state_.job_json);
   fresh.replaced_run_id = state_.run_id;
   fresh.counters = state_.counters;
-  fresh.counters.computed = fresh.counters.duplicates = 0;  // with what is forgotten
+  fresh.counters.computed = fresh.counters.duplicates = 0;  // their training is forgotten
   state_ = std::move(fresh);
   fixed_ = false;
 }

@@ -1,13 +1,13 @@
-// The record says what the job is, beyond what its author asks for: its run id, data plan,
-// variables and partitions, and the counters that outlive a coordinator. A new job is begun by the
-// facts that its first workers find in the model and the files; another is restored from job.state,
-// or from the newest manifest where that is missing. Owned by the core, which writes the record
-// into job.state, with what the other types save there.
+// The identity and state of a job beyond its job file: run id, data plan, variables, partitions,
+// and the counters that outlive a coordinator. A new job begins with the facts that its first
+// workers find in the model and the files; another job is restored from job.state, or from the
+// newest manifest if job.state is missing. Owned by the core, which writes the record into
+// job.state together with the state of other types.
 //
-// Invariants: a job that is begun has a run id, and keeps its run, plan, variables and partitions;
-// which ps hold these may change (move.h).
-// It is fixed, and acted on, as soon as job.state has it in a generation of this coordinator: an
-// older coordinator may still write its own.
+// Invariants: once begun, a job has a run id and keeps its run, plan, variables and partitions;
+// only the holders of partitions may change (move.h). The record is fixed, and may be acted on,
+// once job.state has been written in a generation of this coordinator: before, an older coordinator
+// may still write a different record.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,8 @@
 
 namespace paracord {
 
-// Says why a job cannot go on that is to have fewer batches than `where` it has come to.
+// Says why the job cannot be shortened to `batches` batches: it has come to batch `reached`, as
+// `where` says ("in checkpoint NAME").
 std::string TooFewBatches(const Job& job, uint64_t batches, uint64_t reached,
                           const std::string& where);
 
@@ -35,28 +36,28 @@ class JobRecord {
  public:
   explicit JobRecord(const Job& job);
 
-  // Takes what an earlier coordinator has saved, or what a checkpoint tells of its job.
+  // Restore the state that an earlier coordinator saved, or the job of a checkpoint.
   void Restore(JobState saved);
   void Restore(const Manifest& newest);
-  // Begins the job by what workers have found, as `run_id`. So many devices are `computing`: the
-  // workers that the cluster names times the devices of each. An error says why there can be no
-  // such job.
+  // Begins the job as `run_id` with the facts of workers. `computing` is the number of devices: the
+  // workers that the cluster names times the devices of each. An error says why such a job is
+  // impossible.
   absl::Status Begin(const std::string& run_id, const JobFacts& facts, size_t computing);
-  // A job that has trained nothing is to begin anew. The record is as it was before Begin, but for
-  // the run that is replaced: ps hold it until they are loaded, perhaps by the next coordinator.
+  // Forgets an untrained job, so that Begin can be called again. Keeps the id of the replaced run:
+  // ps may hold its partitions until they load, perhaps under the next coordinator.
   void Forget();
-  // Why a worker that has found these facts cannot take part in the job; nullopt if it can.
+  // Why a worker that found these facts cannot take part in the job; nullopt if it can.
   std::optional<std::string> Differs(const JobFacts& facts) const;
-  // Takes the names of metrics and outputs from a worker where the job was restored without them.
+  // Takes the names of metrics and outputs from `facts` if the job was restored without them.
   void NameMetrics(const JobFacts& facts);
 
   bool begun() const { return !state_.run_id.empty(); }
   bool fixed() const { return fixed_; }
   const std::string& run_id() const { return state_.run_id; }
-  // The run that this one took the place of when the job began anew; "" if it did not.
+  // The run that this run replaced when the job began anew; "" if there is none.
   const std::string& replaced_run_id() const { return state_.replaced_run_id; }
   const std::string& job_json() const { return state_.job_json; }
-  // Workers have this job if they name this fingerprint.
+  // Identifies the job: a worker that names a different fingerprint has a different job.
   uint64_t fingerprint() const { return fingerprint_; }
   const DataPlan& plan() const { return state_.plan; }
   const std::vector<VariableSpec>& variables() const { return state_.variables; }
@@ -64,28 +65,28 @@ class JobRecord {
   const JobCounters& counters() const { return state_.counters; }
   JobCounters& counters() { return state_.counters; }
   JobExtent Extent(const std::optional<StopDecision>& stop) const;
-  // The partitions, each with the ps that hold it: by the layout of a job that has one, or else by
-  // the rule, among so many ps. An error: they cannot be placed so.
+  // Returns the partitions with their ps: by the layout if the job has one, else by the placement
+  // rule on `ps_count` ps. An error: the rule cannot place them.
   absl::StatusOr<std::vector<PartitionSpec>> Placed(uint32_t ps_count) const;
-  // The layout of a job that has moved, or has copies; nullopt: the rule places its partitions.
+  // The layout of a job that has moved or has copies; nullopt: the placement rule applies.
   const std::optional<Layout>& layout() const { return state_.layout; }
   void SetLayout(std::optional<Layout> layout) { state_.layout = std::move(layout); }
 
-  // Returns whether the newest write of job.state, or the one that is to follow now, is known to
-  // say so many recoveries.
+  // Sets the number of recoveries that job.state will contain; returns whether it is unchanged.
   bool SaysRecoveries(uint64_t recoveries) {
     return std::exchange(recoveries_, recoveries) == recoveries;
   }
 
-  // The record has changed. Returns what of job.state it makes if that is to be written now.
+  // The record has changed. Returns the state to write to job.state now; nullopt: the change is
+  // written later.
   std::optional<JobState> BeginWrite(bool claiming);
-  // The write under way has ended. True if the job is fixed by it.
+  // The write under way has ended. True if the job becomes fixed by it.
   bool EndWrite(const absl::Status& status, int64_t now_ms);
   const StateWriter& writer() const { return writer_; }
 
  private:
   const Job& job_;
-  JobState state_;  // without what other types save in it
+  JobState state_;  // without the state of other types
   uint64_t fingerprint_;
   bool fixed_ = false;
   uint64_t recoveries_ = 0;

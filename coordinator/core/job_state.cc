@@ -18,7 +18,7 @@ namespace {
 using nlohmann::json;
 
 constexpr int kFormat = 2;
-constexpr int kFormatOfLanes = 3;  // epochs are cut into lanes
+constexpr int kFormatOfLanes = 3;  // the first version with lanes
 constexpr char kChecksumKey[] = "state_crc32c";
 
 template <class Message>
@@ -63,7 +63,7 @@ json CountersToJson(const JobCounters& counters) {
                 {"training_ms", counters.training_ms},
                 {"training_samples", counters.training_samples},
                 {"first_step_ms", counters.first_step_ms}};
-  for (const auto& [key, count] :  // of jobs in rounds alone
+  for (const auto& [key, count] :  // only of jobs with rounds
        {std::pair("rollbacks", counters.rollbacks), std::pair("backups", counters.backups),
         std::pair("waited_ms", counters.waited_ms)}) {
     if (count > 0) value[key] = count;
@@ -90,7 +90,7 @@ JobCounters CountersFromJson(const json& value) {
   return counters;
 }
 
-// NaN and infinities have no form in JSON: they are written as null.
+// JSON has no NaN or infinity: they are written as null.
 std::map<std::string, double> MetricsFromJson(const json& value) {
   std::map<std::string, double> metrics;
   for (const auto& [name, number] : value.items()) {

@@ -1,6 +1,6 @@
-// A view gives read access to all that the coordinator's core knows of its job, for the status
+// A read-only view of everything that the coordinator's core knows of its job, for the status
 // report (report.h) and for the text that says why training waits (stall_report.h). The core makes
-// a view on demand; the view is valid during the current step only.
+// a view on demand; it is valid during the current step only.
 #pragma once
 
 #include <cstdint>
@@ -46,11 +46,11 @@ struct JobView {
   const Shutdown& end;
   const Move& move;
   const Copies& copies;
-  std::optional<uint64_t> samples_found;  // in the ledgers, when this life first read them
+  std::optional<uint64_t> samples_found;  // counted when this coordinator first read the ledgers
 
   JobExtent Extent() const { return record.Extent(evaluations.stop()); }
-  // The newest checkpoint of what the best evaluation scored, where the job is to keep one; null if
-  // there is none.
+  // The newest checkpoint of the state that the best evaluation scored, if the job keeps one; null
+  // if there is none.
   const Manifest* BestCheckpoint() const {
     const EvaluationResult* const best = evaluations.KeptBest();
     return best == nullptr ? nullptr : checkpoints.Holding(Extent().BatchesUpTo(best->epoch + 1));

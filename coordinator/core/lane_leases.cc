@@ -8,15 +8,15 @@ namespace paracord {
 namespace {
 
 constexpr int64_t kLeaseMs = 2000;
-constexpr uint32_t kRoundsMin = 2;  // one that is computed, and one at hand
+constexpr uint32_t kRoundsMin = 2;  // one being computed, and one at hand
 constexpr uint32_t kRoundsMax = 1024;
 constexpr int64_t kMeasureMs = 250;
-constexpr int64_t kRestedMs = 10000;  // rounds that took so long say that training rested
-constexpr uint32_t kGrows = 4;        // from one measurement to the next, at most
-constexpr int64_t kLeftForMs = 200;   // a free lane is its owner's
+constexpr int64_t kRestedMs = 10000;  // rounds this long mean that training rested
+constexpr uint32_t kGrows = 4;        // the most growth from one measurement to the next
+constexpr int64_t kLeftForMs = 200;   // for so long a free lane is reserved for its owner
 constexpr int64_t kNotFree = -1;
-constexpr double kUsualRounds = 2;  // what takes longer is a straggler's
-constexpr int64_t kLateMs = 250;    // with backup workers, and some of it is until progress is told
+constexpr double kUsualRounds = 2;  // a lane behind for longer is a straggler's
+constexpr int64_t kLateMs = 250;    // with backup workers; includes the delay of reports
 
 }  // namespace
 
@@ -28,7 +28,7 @@ void RoundPace::Begin(uint32_t front, int64_t now_ms) {
 
 void RoundPace::Note(uint32_t front, int64_t now_ms) {
   const int64_t took_ms = std::max<int64_t>(now_ms - since_ms_, 1);
-  if (front < front_) return Begin(front, now_ms);  // what a ps had is lost
+  if (front < front_) return Begin(front, now_ms);  // a ps lost its state
   const uint32_t rounds = front - front_;
   if (rounds == 0 || (took_ms < kMeasureMs && rounds < rounds_)) return;
   if (took_ms > kRestedMs && rounds > 1) return Begin(front, now_ms);
@@ -63,7 +63,7 @@ void LaneLeases::MoveOn(const SplitTable& table, int64_t now_ms) {
   pace_.Note(table.front(), now_ms);
   clock_.Note(table.least(), now_ms);
   const uint32_t front = table.front();
-  // Far ahead: what a ps had is lost.
+  // Far ahead means that a ps lost its state.
   const bool far = end_ > front + kRoundsMax;
   if (end_ > front + pace_.rounds() / 2 && !far) return;
   end_ = front + pace_.rounds();

@@ -9,7 +9,7 @@
 namespace paracord {
 namespace {
 
-// A round has to become shorter by so much before lanes move.
+// Lanes move only if a round takes at most this share of its time afterwards.
 constexpr double kWorthMoving = 0.9;
 
 struct Taker {
@@ -18,10 +18,10 @@ struct Taker {
   std::vector<uint64_t> held = {};  // lanes, ascending
   uint64_t devices = 1;
   uint64_t share = 0;  // how many lanes it is to have
-  uint64_t at = 0;     // about where its run begins
+  uint64_t at = 0;     // where its run begins, approximately
 };
 
-// The devices of a taker compute a lane each at a time.
+// A taker's devices compute one lane each at a time.
 double SecondsFor(const Taker& taker, uint64_t lanes) {
   return static_cast<double>((lanes + taker.devices - 1) / taker.devices) * taker.seconds;
 }
@@ -34,7 +34,7 @@ double SecondsOfRound(const std::vector<Taker>& takers) {
   return most;
 }
 
-// Deals out so many lanes more, each to who has its lanes done first.
+// Deals out `lanes` more lanes, each to the taker that would finish one more lane first.
 void DealOut(uint64_t lanes, std::vector<Taker>& takers) {
   using Next = std::tuple<double, uint64_t, size_t>;  // seconds with one more, share, taker
   const auto next = [&](size_t i) {
@@ -84,7 +84,7 @@ std::vector<Taker> TakersOf(std::span<const uint64_t> holders,
   return takers;
 }
 
-// Returns the lanes that stay with nobody: free ones, and what takers hold beyond their shares.
+// Returns the lanes that change sessions: free lanes, and those beyond a taker's share.
 std::vector<uint64_t> LanesThatMove(size_t lanes, const std::vector<Taker>& takers) {
   std::vector<bool> moves(lanes, true);
   for (const Taker& taker : takers) {
@@ -105,7 +105,7 @@ std::vector<uint64_t> ShareLanes(std::span<const uint64_t> holders,
                                  std::span<const LaneTaker> sessions) {
   std::vector<uint64_t> shares(holders.size(), 0);
   std::vector<Taker> takers = TakersOf(holders, sessions);
-  // Who has no lane yet begins where lanes move, so that the others' runs stay where they are.
+  // The run of a taker without lanes begins at a lane that moves: other runs stay.
   const std::vector<uint64_t> moving = LanesThatMove(holders.size(), takers);
   size_t next = 0;
   for (Taker& taker : takers) {

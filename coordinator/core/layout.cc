@@ -9,8 +9,8 @@
 namespace paracord {
 namespace {
 
-// Returns the address of ps `index` where that of ps 0 has its number at the end of its host's
-// first label, as pods of a StatefulSet do; nullopt if it does not.
+// Returns the address of ps `index` if the address of ps 0 has its number at the end of the first
+// label of its host, like pods of a StatefulSet; nullopt otherwise.
 std::optional<std::string> AddressLike(const std::string& first, uint32_t index) {
   if (absl::StartsWith(first, "unix:")) return std::nullopt;
   const size_t label = std::min(first.find_first_of(".:"), first.size());

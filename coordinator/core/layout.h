@@ -1,7 +1,6 @@
 // A layout lists the ps of a running job, and for each partition its first holder and perhaps a
-// second one.
-// job.state stores the layout once `paracord scale` has moved the job, or the job has copies, and
-// the next coordinator finds the partitions there. Without a stored layout a rule (placement.h)
+// second one. job.state stores the layout once `paracord scale` has moved the job, or if the job
+// has copies, and the next coordinator goes by it. Without a stored layout a rule (placement.h)
 // places the partitions on the ps that the coordinator was started with. Plain data and pure
 // functions.
 #pragma once
@@ -18,52 +17,54 @@
 
 namespace paracord {
 
-// In place of the index of a ps.
+// Stands for "no ps" where the index of a ps is expected.
 inline constexpr uint32_t kNobody = std::numeric_limits<uint32_t>::max();
 
 struct Layout {
-  uint64_t version = 0;  // how often partitions have got other first holders
-  // The addresses of the ps that the coordinator was started with. A coordinator that is started
-  // with others places the partitions by the rule again.
+  uint64_t version = 0;  // how often first holders have changed
+  // The ps addresses that the coordinator was started with. A coordinator started with different
+  // addresses ignores the layout and places the partitions by the rule.
   std::vector<std::string> given;
-  std::vector<std::string> ps;    // the addresses of those that hold the job, by index
-  std::vector<uint32_t> holders;  // the index in `ps` of each partition, by its id
-  // Of a job with copies: the index of the second ps of each partition; kNobody: the partition has
-  // one holder. Empty: no partition has two. In synchronous training a second ps takes part in
-  // every round, otherwise it prepares the checkpoints that the first one writes.
+  std::vector<std::string> ps;    // the addresses of the job's ps, by index
+  std::vector<uint32_t> holders;  // the index in `ps` of each partition's first holder
+  // In a job with copies, the index in `ps` of each partition's second holder; kNobody: the
+  // partition has one holder. Empty: no partition has two. In synchronous training a second holder
+  // takes part in every round; in asynchronous training it prepares the checkpoints that the first
+  // holder writes.
   std::vector<uint32_t> seconds;
 
   uint32_t SecondOf(size_t partition) const {
     return seconds.empty() ? kNobody : seconds[partition];
   }
-  // Whether the ps is a holder of some partition.
+  // Whether the ps holds a partition, as first or second holder.
   bool Holds(uint32_t ps_index) const {
     return std::ranges::count(holders, ps_index) > 0 || std::ranges::count(seconds, ps_index) > 0;
   }
   bool operator==(const Layout&) const = default;
 };
 
-// How a ps stands when others that hold partitions are lost.
+// The condition of a ps, for deciding whether second holders take over from lost ps.
 struct Standing {
-  bool lost = false;   // the ps is away, or has come back without its partitions
-  bool takes = false;  // the ps is there, and serves all that the layout gives it or nothing at all
-  bool prepared = false;  // the ps has prepared a checkpoint of the partitions whose second it is
+  bool lost = false;  // the ps is away, or came back without its partitions
+  // The ps is there, and serves everything that the layout gives it, or nothing.
+  bool takes = false;
+  bool prepared = false;  // it has prepared its second partitions
 };
 
-// Returns the layout in which partitions of ps that are lost are held by their second ps, which are
-// the first and only ones from then on. nullopt: no ps that holds partitions is lost, or one of
-// these partitions has no second that takes over. A second takes over only if it has prepared what
-// it gets, unless `unprepared`: then it has to read a checkpoint whole.
+// Returns the layout in which the second holder of each partition on a lost ps becomes its first
+// and only holder. A second holder takes over only if it has prepared the partition, or if
+// `unprepared`: then it reads a whole checkpoint. nullopt: no ps that holds partitions is lost, or
+// no second holder can take over one of their partitions.
 std::optional<Layout> Promoted(const Layout& layout, std::span<const Standing> ps, bool unprepared);
 
-// Returns the layout of synchronous training without the ps that do not stay: where the first ps of
-// a partition leaves, the second one is the first and only one. A partition none of whose ps stays
-// keeps both. nullopt: nobody leaves.
+// Returns the layout of synchronous training without the ps that leave: if one holder of a
+// partition leaves, the other becomes its only holder. If both leave, the partition keeps both.
+// nullopt: no holder changes.
 std::optional<Layout> Without(const Layout& layout, const std::vector<bool>& stays);
 
 // Returns the addresses of `count` ps for a job held by the ps at `now`. The addresses in `now`
-// come first, then the addresses `told` by the caller of scale, then those `given` to the
-// coordinator; missing addresses are derived from the address of ps 0 by replacing the number, as
+// come first, then `told` (by the caller of `paracord scale`), then `given` (when the coordinator
+// was started). A missing address is derived from the address of ps 0 by replacing the number, as
 // in "job-ps-0.job-ps:7000". INVALID_ARGUMENT: a ps has no address, two ps share an address, or
 // `told` has more addresses than there are new ps.
 absl::StatusOr<std::vector<std::string>> AddressesFor(uint32_t count,

@@ -9,7 +9,7 @@ namespace {
 
 constexpr uint32_t kMoveTriesMax = 3;
 constexpr uint32_t kPreparationsMax = 6;  // consecutive checkpoints
-constexpr int64_t kShortMs = 1000;  // a checkpoint this short to write and read is the last one
+constexpr int64_t kShortMs = 1000;        // preparation this short is the last one
 
 const char* PhaseText(Move::Phase phase) {
   switch (phase) {
@@ -79,7 +79,7 @@ bool Move::Prepared(int64_t now_ms) {
   const int64_t took_ms = now_ms - prepare_ms_;
   const bool shrinks = !took_ms_.has_value() || took_ms < *took_ms_ * 9 / 10;
   took_ms_ = took_ms;
-  // The first one is of a whole checkpoint, even if it was read in no time.
+  // The first preparation reads a whole checkpoint, so it never suffices, however fast it was.
   enough_ =
       ++preparations_ > 1 && (took_ms < kShortMs || !shrinks || preparations_ >= kPreparationsMax);
   return enough_;

@@ -16,19 +16,20 @@
 namespace paracord {
 namespace {
 
-constexpr uint64_t kElementBytes = sizeof(float);  // the one dtype there is
+constexpr uint64_t kElementBytes = sizeof(float);  // float32 is the only dtype
 constexpr uint64_t kVariableBytesMax = uint64_t{1} << 62;
 // The size of a growing table's shard is unknown. Every shard counts as this many bytes, so each ps
 // gets an equal number of shards.
 constexpr uint64_t kSlotBytes = uint64_t{16} << 20;
 
-// A partition takes at most this much in the header of a ps's file: its values, its ledger and
-// kTensorsMax - 2 shards, each with its name and kTensorTextBytes of the rest, and its counts.
+// The most bytes that a partition takes in the header of a ps's file: kTensorsMax tensors (values,
+// ledger and optimizer slots), each with the partition's name and kTensorTextBytes of other text,
+// and the partition's counts.
 constexpr uint64_t kTensorsMax = 6;
 constexpr uint64_t kTensorTextBytes = 120;
 constexpr uint64_t kCountsTextBytes = 120;
 uint64_t HeaderBytes(const std::string& name) {
-  // In JSON, as the file has it.
+  // As a JSON string, as in the file.
   const nlohmann::json text = name;
   const uint64_t bytes = text.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).size();
   return kTensorsMax * (bytes + kTensorTextBytes) + bytes + kCountsTextBytes;
@@ -63,7 +64,7 @@ uint64_t PartCount(const VariableSize& size, const PartitionerSpec& rule) {
       parts = rule.shards;
       break;
     case PartitionerSpec::Kind::kMinSize:
-      // The count is rounded up as in TensorFlow, so that parts may be smaller than the "minimum".
+      // The count is rounded up as in TensorFlow, so parts may be smaller than the "minimum".
       parts = DivideUp(size.rows * size.row_bytes, std::max<uint64_t>(rule.min_shard_bytes, 1));
       break;
     case PartitionerSpec::Kind::kMaxSize:
@@ -87,7 +88,7 @@ absl::Status TooLarge(const std::string& name, const VariableSize& size, uint64_
                    kPartitionBytesMax, "}}"));
 }
 
-// A norm over axis 0 is of all rows.
+// A norm over axis 0 needs all rows in one partition.
 absl::Status CheckNorm(const VariableSpec& variable, uint64_t parts, uint64_t bytes) {
   if (parts == 1 || variable.norm().axes_size() == 0 || variable.norm().axes(0) != 0) {
     return absl::OkStatus();

@@ -1,8 +1,8 @@
-// The phase that a job is in, and how long this coordinator has been in it. Owned by the core,
-// which decides when the next one begins.
+// The phase of a job, and how long this coordinator has been in it. Owned by the core, which
+// decides when the next phase begins.
 //
-// Invariants: no phase follows kEnded. formed_ms() is set when the job is served for the first
-// time, when all ps were ready, and stays.
+// Invariants: no phase follows kEnded. formed_ms() is set when all ps are ready for the first time,
+// and stays.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ class Phases {
     return phase_ == Phase::kTraining || phase_ == Phase::kEvaluating ||
            phase_ == Phase::kFinishing;
   }
-  // True if the cluster has formed by it, for the first time in this life.
+  // Begins a phase. True if the cluster has now formed, for the first time under this coordinator.
   bool Begin(Phase phase, int64_t now_ms) {
     if (training()) training_ms_ += now_ms - since_ms_;
     phase_ = phase;
@@ -37,7 +37,7 @@ class Phases {
   bool formed() const { return formed_ms_.has_value(); }
   std::optional<int64_t> formed_ms() const { return formed_ms_; }
   int64_t started_ms() const { return started_ms_; }
-  // How long this life was in kTraining.
+  // How long this coordinator has been in kTraining.
   int64_t TrainingMs(int64_t now_ms) const {
     return training_ms_ + (training() ? now_ms - since_ms_ : 0);
   }

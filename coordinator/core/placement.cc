@@ -15,7 +15,7 @@
 namespace paracord {
 namespace {
 
-// Returns the indices of `bytes`; of equal ones the smaller index comes first.
+// Returns the indices of `bytes`, largest first; ties go to the smaller index.
 std::vector<size_t> LargestFirst(std::span<const uint64_t> bytes) {
   std::vector<size_t> order(bytes.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -81,7 +81,7 @@ std::vector<uint32_t> Rebalance(uint32_t ps_count, std::span<const uint64_t> byt
         static_cast<uint32_t>(std::max_element(held.begin(), held.end()) - held.begin());
     const uint32_t least = emptiest();
     if (static_cast<double>(held[fullest]) <= kFullest * mean) return holders;
-    // The largest partition that does not make the other ps the fuller one.
+    // Moves the largest partition that does not make the other ps the fuller one.
     const auto moves = std::find_if(largest_first.begin(), largest_first.end(), [&](size_t i) {
       return holders[i] == fullest && bytes[i] > 0 && held[least] + bytes[i] < held[fullest];
     });
@@ -109,7 +109,7 @@ std::vector<uint32_t> PlaceSeconds(std::span<const uint64_t> bytes,
   }
   for (const size_t i : LargestFirst(bytes)) {
     if (seconds[i] != kNobody) continue;
-    // By host, then by bytes; of equal ps the one with the smaller index.
+    // Ranks ps by host, then bytes, then index.
     std::optional<std::tuple<bool, uint64_t, uint32_t>> best;
     for (uint32_t j = 0; j < ps.size(); ++j) {
       if (j == holders[i] || !ps[j].available || ps[j].room < bytes[i]) continue;

@@ -1,5 +1,5 @@
-// The choice of a ps for each partition is a pure function of the partitions' sizes and the number
-// of ps, so that every start of a coordinator, and `paracord validate`, come to the same plan.
+// The choice of a ps for each partition: a pure function of the partitions' sizes and the number of
+// ps, so every start of a coordinator, and `paracord validate`, compute the same plan.
 #pragma once
 
 #include <cstdint>
@@ -13,40 +13,44 @@
 
 namespace paracord {
 
-// Sets `ps` of each partition; `bytes` has their sizes, in the same order.
-//   "greedy"       the largest first, each to the ps with the fewest bytes; of equal partitions the
-//                  one with the smaller id first, of equal ps the one with the smaller index
-//   "round_robin"  in order, as TensorFlow does: every part of every variable is one tick
+// Sets `ps` of each partition; `bytes` has the sizes, in the same order. Rules:
+//
+//   - "greedy": the largest partition first, each to the ps with the fewest bytes; ties go to the
+//     smaller partition id and the smaller ps index
+//   - "round_robin": in order, as in TensorFlow, counting every part of every variable
+//
 // INVALID_ARGUMENT for another rule, or no ps.
 absl::Status PlacePartitions(const std::string& rule, uint32_t ps_count,
                              std::span<const uint64_t> bytes, std::span<PartitionSpec> partitions);
 
-// Returns the ps of each partition, in the order of `bytes`, when those that have `holders` are
-// spread over `ps_count` ps. Partitions of ps that are no more move, and then as few bytes as bring
-// the fullest ps within a tenth of the mean, where whole partitions allow that. The largest move
-// first, each to the ps with the fewest bytes. `ps_count` is at least 1.
+// Returns the new ps of each partition, in the order of `bytes`, when partitions held by `holders`
+// are spread over `ps_count` ps (at least 1). Partitions of removed ps move. Beyond that, as few
+// bytes move as bring the fullest ps within a tenth of the mean, where whole partitions allow it.
+// The largest partition moves first, each to the ps with the fewest bytes.
 std::vector<uint32_t> Rebalance(uint32_t ps_count, std::span<const uint64_t> bytes,
                                 std::vector<uint32_t> holders);
 
-// A ps to which second holders of partitions may be given.
+// A ps that may become the second holder of partitions.
 struct CopyPlace {
-  std::string address;  // partitions get their second holder on another host where one is free
+  std::string address;  // another host than the first holder's is preferred
   bool available = true;
-  uint64_t room = std::numeric_limits<uint64_t>::max();  // bytes, for partitions it is second of
+  // Bytes for partitions of which it is the second holder.
+  uint64_t room = std::numeric_limits<uint64_t>::max();
 };
 
-// Returns the second ps of each partition, or kNobody (layout.h): it stays the one in `seconds`
-// where that is available and not the first, `holders`, and is else the available ps on another
-// host, or on this one, that holds the fewest bytes of both kinds. The largest partition first.
+// Returns the second holder of each partition, or kNobody (layout.h). A second holder in `seconds`
+// stays if it is available and is not the first holder (`holders`). Otherwise the available ps with
+// the fewest bytes (of first and second partitions) is chosen, preferably on another host. The
+// largest partition is placed first.
 std::vector<uint32_t> PlaceSeconds(std::span<const uint64_t> bytes,
                                    std::span<const uint32_t> holders, std::vector<uint32_t> seconds,
                                    std::vector<CopyPlace> ps);
 
-// Bytes that each ps holds.
+// Returns the bytes that each ps holds.
 std::vector<uint64_t> BytesOfPs(uint32_t ps_count, std::span<const uint64_t> bytes,
                                 std::span<const PartitionSpec> partitions);
 
-// Largest over mean; 1 is perfect, and what nothing at all has.
+// Returns the largest over the mean; 1 is perfect, and the value for no bytes at all.
 double Imbalance(std::span<const uint64_t> bytes_of_ps);
 
 }  // namespace paracord

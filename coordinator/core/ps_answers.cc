@@ -1,4 +1,4 @@
-// The answers of parameter servers, and the news that each brings.
+// The answers of parameter servers, and the news that each answer means.
 #include <algorithm>
 #include <utility>
 
@@ -16,18 +16,20 @@
 namespace paracord {
 namespace {
 
-constexpr int64_t kRetryMs = 100;       // between looks
-constexpr int64_t kWrongPeerMs = 1000;  // where somebody else was found
-// A checkpoint that is not damaged and cannot be read is tried for this share of timeouts.start_s.
+constexpr int64_t kRetryMs = 100;       // between calls to a ps that is away
+constexpr int64_t kWrongPeerMs = 1000;  // after the wrong process answered
+// A checkpoint that is not damaged and cannot be read is retried for this share of
+// timeouts.start_s.
 constexpr int64_t kPatienceShare = 4;
 
-// Who takes connections and says nothing is another trouble than who refuses them.
+// A process that accepts connections and never answers is a different problem than one that refuses
+// connections.
 std::string NoAnswer(const absl::Status& status) {
   const bool hangs = absl::StrContains(status.message(), "no answer within");
   return hangs ? "it hangs, or cannot be reached: " + Text(status) : Text(status);
 }
 
-// Whether a call may have happened or not, and may be repeated.
+// Whether the call may or may not have taken effect, and may be repeated.
 bool Transient(const absl::Status& status) {
   return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
          absl::IsCancelled(status);
@@ -80,7 +82,7 @@ PsNews PsTracker::OnDescribed(uint32_t index, const absl::StatusOr<PsReply>& rep
                               bool formed) {
   Ps& ps = ps_[index];
   ps.retry_at_ms = now_ms + kRetryMs;
-  ps.unreachable = true;  // unless it comes in
+  ps.unreachable = true;  // unless the answer brings it in
   if (!Needed(index)) ps.retry_at_ms = now_ms + kWrongPeerMs;
   if (!reply.ok()) {
     ps.problem = NoAnswer(reply.status());
@@ -108,7 +110,7 @@ PsNews PsTracker::OnDescribed(uint32_t index, const absl::StatusOr<PsReply>& rep
   }
   if (description.has_ps() && description.ps() != index) {
     OnWrongPeer(index, absl::StrCat("it is ps:", description.ps(), ", not ps:", index), now_ms);
-    if (formed) return {};  // the right one may come
+    if (formed) return {};  // the right process may come
     return Hopeless(ExitCode::kConfiguration,
                     absl::StrCat("at ", ps.address, " is ps:", description.ps(), ", not ps:", index,
                                  ": cluster.ps (or --ps) has to name each ps under the index of "
@@ -120,7 +122,7 @@ PsNews PsTracker::OnDescribed(uint32_t index, const absl::StatusOr<PsReply>& rep
     ps.problem = absl::StrCat("it obeys generation ", description.generation(), " of coordinator ",
                               description.coordinator_boot_id());
     if (formed) return Superseded(absl::StrCat("ps:", index, ": ", ps.problem));
-    // The claim is a newer coordinator's, unless somebody has removed the claims.
+    // A newer coordinator has claimed this generation, unless a person has removed the claims.
     effects_.Emit(FindNewestGeneration{description.generation()});
     return {};
   }
@@ -131,7 +133,7 @@ PsNews PsTracker::OnDescribed(uint32_t index, const absl::StatusOr<PsReply>& rep
   return TakeDescription(index, description, now_ms);
 }
 
-// Says why this process will not come in, however long one waits; empty: it may.
+// Says why this process can never come in; empty: it may.
 std::string PsTracker::WhyNeverInvited(const PsDescription& description, uint32_t index) const {
   if (description.protocol() != kProtocol) {
     return absl::StrCat("it speaks protocol ", description.protocol(), ", this coordinator ",
@@ -159,7 +161,7 @@ std::string PsTracker::WhyNotInvited(const PsDescription& description, uint32_t 
   return description.draining() ? "it is draining" : "";
 }
 
-// Takes the answer of a ps that a move is to bring in, or of one that has left the job.
+// Takes the answer of a ps that a move is to bring in, or that has left the job.
 void PsTracker::OnInvited(const PsAnswerEvent& event, int64_t now_ms) {
   const size_t place = event.ps - ps_.size();
   if (place >= invited_.size()) return;
@@ -171,7 +173,7 @@ void PsTracker::OnInvited(const PsAnswerEvent& event, int64_t now_ms) {
   if (!event.reply.ok()) {
     ps.problem = NoAnswer(event.reply.status());
     ps.state = PsState::kAway;
-    ps.dial = true;  // somebody else may be there, and the right one elsewhere by now
+    ps.dial = true;  // another process may be there, and the ps elsewhere
     return;
   }
   ps.heard_tag = event.tag;
@@ -204,7 +206,7 @@ void PsTracker::OnInvited(const PsAnswerEvent& event, int64_t now_ms) {
 void PsTracker::OnPrepared(const PsAnswerEvent& event, int64_t now_ms) {
   Ps& ps = Mine(event.ps);
   ps.prepare_tag = 0;
-  ps.prepare_at_ms = now_ms + kWrongPeerMs;  // should it not have what was ordered
+  ps.prepare_at_ms = now_ms + kWrongPeerMs;  // if it has not prepared what was ordered
   if (event.reply.ok()) {
     ps.description.set_prepared(std::get<PsDescription>(*event.reply).prepared());
     ps.unread_since_ms.reset();
@@ -226,7 +228,7 @@ PsNews PsTracker::TakeDescription(uint32_t index, const PsDescription& descripti
   ps.description = description;
   ps.problem.clear();
   ps.unreachable = false;
-  // In synchronous training what it held before this generation may be of another state.
+  // In synchronous training partitions held before this generation may have another state.
   const bool served =
       !options_.job.guarantees.sync() || ps.served_generation == generation_.claimed();
   const bool same_life = served && description.boot_id() == ps.served_boot_id &&
@@ -245,11 +247,11 @@ PsNews PsTracker::TakeDescription(uint32_t index, const PsDescription& descripti
   if (ps.served_boot_id.empty()) ps.found_empty = description.partitions_size() == 0;
   ps.state = PsState::kSeen;
   ps.retry_at_ms = now_ms;
-  ps.ping_at_ms = now_ms + PingMs();  // another may stay away for an hour
+  ps.ping_at_ms = now_ms + PingMs();  // other ps may stay away for an hour
   return {};
 }
 
-// The right one may be elsewhere by now, where only a new connection finds it.
+// The right process may be at another address by now, which only a new connection finds.
 void PsTracker::OnWrongPeer(uint32_t index, const std::string& problem, int64_t now_ms) {
   ps_[index].problem = problem;
   ps_[index].dial = true;
@@ -260,12 +262,12 @@ PsNews PsTracker::OnAdopted(uint32_t index, const absl::StatusOr<PsReply>& reply
   Ps& ps = ps_[index];
   if (!reply.ok()) {
     ps.retry_at_ms = now_ms + kRetryMs;
-    // It is looked at again: it may be a new life, or fenced.
+    // It is described again: it may have restarted, or obey a newer coordinator.
     return Lose(index, Text(reply.status()), now_ms);
   }
   ps.description = std::get<PsDescription>(*reply);
   ps.state = PsState::kAdopted;
-  ps.ping_at_ms = now_ms + PingMs();  // a load may take an hour, and never end
+  ps.ping_at_ms = now_ms + PingMs();  // a load may take an hour, or hang
   return {};
 }
 
@@ -289,7 +291,7 @@ std::string PsTracker::OtherDirText(const PsDescription& description) const {
                       "hosts share");
 }
 
-// Shared storage may take a moment to show what another host has written, or be mounted soon.
+// Shared storage may take a moment to show a file from another host, or may be mounted soon.
 PsNews PsTracker::OnOtherDir(uint32_t index, int64_t now_ms) {
   Ps& ps = ps_[index];
   PROBE("coordinator.ps.other_dir");
@@ -313,7 +315,7 @@ PsNews PsTracker::OnLoadFailed(uint32_t index, const absl::Status& status, int64
   const int64_t patience_ms = options_.job.timeouts.start_s * 1000 / kPatienceShare;
   const bool unreadable = now_ms - *ps.unread_since_ms >= patience_ms && !damaged;
   if (restoring && (damaged || unreadable)) {
-    // If several ps load one checkpoint, the first to fail strikes it out for all.
+    // If several ps load a checkpoint, the first failure strikes it out for all.
     const std::string why = absl::StrCat(
         "ps:", index, ": ", Text(status),
         unreadable
@@ -357,7 +359,7 @@ PsNews PsTracker::OnHoldAnswer(uint32_t index, const absl::StatusOr<PsReply>& re
   Ps& ps = ps_[index];
   ps.hold_tag = 0;
   if (!reply.ok()) {
-    if (absl::IsDeadlineExceeded(reply.status())) return {};  // parked again by the next step
+    if (absl::IsDeadlineExceeded(reply.status())) return {};  // the next step parks a new call
     return Lose(index, Text(reply.status()), now_ms);
   }
   if (!std::get<PsHoldReply>(*reply).draining() || ps.draining) return {};
@@ -379,7 +381,7 @@ PsNews PsTracker::OnPinged(uint32_t index, const absl::StatusOr<PsReply>& reply,
   if (description.boot_id() != ps.description.boot_id()) {
     return Lose(index, "it was restarted", now_ms);
   }
-  if (ps.state == PsState::kSeen) return {};  // whom it obeys is seen when it is to be adopted
+  if (ps.state == PsState::kSeen) return {};  // its generation is checked when it is adopted
   if (description.generation() > generation_.claimed()) {
     return Superseded(absl::StrCat("ps:", index, " obeys generation ", description.generation(),
                                    ", newer than ours"));
@@ -391,7 +393,7 @@ PsNews PsTracker::OnPinged(uint32_t index, const absl::StatusOr<PsReply>& reply,
   return {};
 }
 
-// Makes an event of each client that the listener of a ps has refused since the description before.
+// Logs each client that the listener of a ps has refused since the last description.
 void PsTracker::SayRefusedPeer(uint32_t index, const PsDescription& description) {
   constexpr size_t kSaidMax = 300;
   const PsDescription& before = ps_[index].description;
@@ -412,10 +414,10 @@ PsNews PsTracker::OnLedgers(uint32_t index, const absl::StatusOr<PsReply>& reply
   }
   SayRefusedPeer(index, description);
   ps.description = description;
-  // Where epochs are short, ledgers are read so often that no ping is answered.
+  // With short epochs ledgers are read so often that no ping is answered.
   ps.rates.Take(description, now_ms);
   ps.ledgers.assign(description.partitions().begin(), description.partitions().end());
-  // The intervals of thousands of partitions and workers are most of a coordinator's memory.
+  // The intervals of thousands of partitions and workers would be most of a coordinator's memory.
   for (PartitionDescription& partition : *ps.description.mutable_partitions()) {
     if (!partition.has_ledger()) continue;
     partition.mutable_ledger()->clear_finished();

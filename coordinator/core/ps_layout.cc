@@ -1,4 +1,4 @@
-// Which ps are to hold which partitions, and which of them do.
+// The partitions that each ps should hold by the layout, and the partitions that it holds.
 #include <set>
 #include <utility>
 
@@ -21,7 +21,7 @@ void PsTracker::SetLayout(std::vector<PartitionSpec> layout) {
     ps.no_room.clear();
     if (places_[i] != kNobody) places_[i] = needed_++;
     if (files_[i] != kNobody) files_[i] = writers_++;
-    // What others hold now is told of them.
+    // What this ps held is reported by the new holders.
     if (!Needed(i) && ps.state == PsState::kAway) {
       ps.description.clear_partitions();
       ps.description.clear_bytes();
@@ -71,7 +71,7 @@ bool PsTracker::HoldsSomeOfIts(uint32_t index) const {
 }
 
 bool PsTracker::OthersHoldAll(int64_t now_ms, bool load) const {
-  constexpr int64_t kNeverSeenMs = 2000;  // for one that this coordinator has not heard of
+  constexpr int64_t kNeverSeenMs = 2000;  // for a ps that has never answered
   for (uint32_t i = 0; i < ps_.size(); ++i) {
     const Ps& ps = ps_[i];
     if (!Needed(i) || ps.state != PsState::kAway) continue;

@@ -13,11 +13,11 @@
 namespace paracord {
 namespace {
 
-constexpr int64_t kDescribeMs = 1000;       // deadline of one look at a ps that is away
-constexpr int64_t kLoadNothingMs = 10'000;  // deadline of the Load that shows an invited ps' DIR
+constexpr int64_t kDescribeMs = 1000;       // deadline of one call to a ps that is away
+constexpr int64_t kLoadNothingMs = 10'000;  // deadline of an invited ps's Load of nothing
 constexpr int64_t kHoldMs = int64_t{24} * 3600 * 1000;
 constexpr int64_t kLookMs = 5000;      // between looks for a newer coordinator while a ps is away
-constexpr int64_t kLookAgainMs = 100;  // between looks at a ps that does not answer after the end
+constexpr int64_t kLookAgainMs = 100;  // between calls to a ps that does not answer, after the end
 
 }  // namespace
 
@@ -153,12 +153,12 @@ std::optional<std::string> PsTracker::Drive(int64_t now_ms, bool formed) {
       Send(size() + i, ps.call_tag, kDescribeMs, IsIn(ps) ? Look() : DescribeRequest());
     }
   }
-  // Perhaps they are away because they obey somebody else, or have left with a job that is done.
+  // Missing ps may obey another coordinator, or have left with a finished job.
   if (AnyIs(PsState::kAway) && now_ms >= look_at_ms_) {
     look_at_ms_ = now_ms + kLookMs;
     effects_.Emit(FindNewestGeneration());
   }
-  if (!formed && !AnyHoldsRun()) return std::nullopt;  // the start-up deadline holds until then
+  if (!formed && !AnyHoldsRun()) return std::nullopt;  // until then the start-up deadline holds
   const int64_t return_s = options_.job.timeouts.ps_return_s;
   for (uint32_t i = 0; i < ps_.size(); ++i) {
     if (ps_[i].state != PsState::kAway || !Needed(i)) continue;
@@ -181,7 +181,7 @@ void PsTracker::FinishInvited(ExitCode code, const std::string& reason) {
 
 void PsTracker::AskAll(int64_t now_ms) {
   ask_all_tag_ = last_tag_;
-  // An answer to a call that was made before may be from before, too.
+  // The answer to an earlier call may be older than AskAll.
   for (Ps& ps : ps_) {
     ps.ping_tag = 0;
     ps.ping_at_ms = now_ms;
@@ -203,7 +203,7 @@ void PsTracker::Prepare(uint32_t index, LoadRequest prepare) {
   for (const PartitionSpec& partition : prepare.partitions()) {
     ps.prepare_ids.push_back(partition.id());
   }
-  if (ps.prepare_ids != before) ps.description.clear_prepared();  // it drops what it had
+  if (ps.prepare_ids != before) ps.description.clear_prepared();  // dropped by the ps
   Send(index, ps.prepare_tag, kAllOfPsMs, std::move(prepare));
 }
 
@@ -249,7 +249,7 @@ void PsTracker::Load(uint32_t index, LoadRequest load) {
     if (!IsHeldBy(partition, index)) continue;
     PartitionSpec& held = *load.add_partitions();
     held = partition;
-    held.clear_copies();  // a ps knows of no other one
+    held.clear_copies();  // a ps need not know the other holders
   }
   if (load.keep()) {
     effects_.Info(absl::StrCat("ps:", index, " is told the job's learning rate and timeouts"));
@@ -306,7 +306,7 @@ bool PsTracker::ReadLedgers(int64_t now_ms) {
     if (!Needed(i)) continue;
     DescribeRequest describe = Look();
     describe.set_ledgers(true);
-    ps_[i].ping_tag = 0;  // its answer would be older than this one's
+    ps_[i].ping_tag = 0;  // its answer would be older than the ledgers
     ps_[i].ping_at_ms = now_ms + PingMs();
     Send(i, ps_[i].ledger_tag, options_.job.timeouts.ps_ms, describe);
   }
@@ -414,7 +414,7 @@ void PsTracker::OnTold(const PsAnswerEvent& event, int64_t now_ms) {
   const PsDescription& description = std::get<PsDescription>(*event.reply);
   if (!IsOurs(description) || description.protocol() != kProtocol ||
       description.generation() > generation_.claimed()) {
-    ps.state = PsState::kAway;  // not ours to tell
+    ps.state = PsState::kAway;  // it obeys another coordinator or run
     return;
   }
   ps.description = description;

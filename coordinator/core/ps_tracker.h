@@ -1,19 +1,19 @@
-// The parameter servers of a job as their coordinator sees them: who is away, seen, adopted or
-// ready, which calls to each are in flight, and what each said of itself last. Owned by the core,
-// which calls Drive at every step, hands on every answer, acts on the news that an answer brings,
-// and says when a ps is to be adopted, loaded or told to leave.
+// The coordinator's view of the parameter servers of its job: the state of each, the calls in
+// flight, and the newest description that it gave of itself. Owned by the core, which calls Drive
+// at every step, hands on every answer, acts on the news that OnAnswer returns, and says when a ps
+// is to be adopted, loaded or told to leave.
 //
 // A ps goes from kAway (no answer) through kSeen (answers, and obeys no newer coordinator) and
-// kAdopted (obeys this generation) to kReady (holds its partitions). A new generation takes those
-// that are there back to kSeen, and a ps that is lost goes back to kAway.
+// kAdopted (obeys this generation) to kReady (holds its partitions). A new generation takes every
+// ps that answers back to kSeen; a lost ps goes back to kAway.
 //
 // In a job with copies a ps that serves no partition is a guest: training does not wait for it, and
-// it may be adopted and loaded, with nothing, while others train. In asynchronous training first
-// holders alone serve; in synchronous training second ones do, too (PartitionSpec.copies).
+// it may be adopted and loaded with nothing while the other ps train. In asynchronous training only
+// first holders serve; in synchronous training second holders serve too (PartitionSpec.copies).
 //
 // Invariants: of each kind at most one call to a ps is in flight, named by its tag; an answer with
-// another tag is late and ignored. Ledgers are read of all ps at once and only while all are ready,
-// and a reading that any ps spoils never ends.
+// a different tag is late and ignored. Ledgers are read from all ps at once, and only while all are
+// ready; a reading that one ps fails to answer never ends.
 #pragma once
 
 #include <algorithm>
@@ -34,7 +34,7 @@
 
 namespace paracord {
 
-// Whether the ps serves the partition.
+// Whether the ps serves the partition, as first or second holder.
 inline bool IsHeldBy(const PartitionSpec& partition, uint32_t ps) {
   return partition.ps() == ps || std::ranges::count(partition.copies(), ps) > 0;
 }
@@ -44,11 +44,11 @@ enum class PsState { kAway, kSeen, kAdopted, kReady };
 struct Ps {
   std::string address;
   PsState state = PsState::kAway;
-  PsDescription description;       // the newest known, without the intervals of its ledgers
+  PsDescription description;       // the newest, without the intervals of its ledgers
   std::string served_boot_id;      // the process that was last kReady
-  uint64_t served_generation = 0;  // in which it was
-  bool found_empty = false;        // it held nothing when this coordinator found it
-  uint64_t call_tag = 0;           // calls in flight; 0: none
+  uint64_t served_generation = 0;  // the generation in which it was kReady
+  bool found_empty = false;        // without partitions when this coordinator found it
+  uint64_t call_tag = 0;           // tags of calls in flight; 0: none
   uint64_t hold_tag = 0;
   uint64_t ping_tag = 0;
   uint64_t ledger_tag = 0;
@@ -56,34 +56,35 @@ struct Ps {
   uint64_t prepare_tag = 0;
   int64_t retry_at_ms = 0;
   int64_t ping_at_ms = 0;
-  int64_t prepare_at_ms = 0;               // after a preparation that failed
-  std::vector<uint32_t> prepare_ids = {};  // the partitions of the newest order to prepare
+  int64_t prepare_at_ms = 0;               // no new order to prepare before this time
+  std::vector<uint32_t> prepare_ids = {};  // partitions of the newest order to prepare
   std::string prepare_from = "";           // the checkpoint of that order
-  std::string no_room = "";                // why it cannot hold them, however long one waits
+  std::string no_room = "";                // why it can never hold these partitions
   int64_t heard_ms = 0;                    // when it last answered
-  uint64_t heard_tag = 0;                  // the newest call that it has answered
+  uint64_t heard_tag = 0;                  // the newest tag that it has answered
   int64_t away_since_ms = 0;
-  std::string loading_from;                // the checkpoint of the newest Load; empty: it creates
-  std::optional<int64_t> unread_since_ms;  // since when it cannot load or prepare, or see our DIR
-  std::string problem;                     // the newest error, for people
-  bool unreachable = false;                // it has been looked for since it is away, in vain
-  bool dial = true;                        // there is no connection, or it led to somebody else
+  std::string loading_from;  // the checkpoint of the newest Load; "": it creates
+  // Since when it has failed to load or prepare, or not seen our DIR.
+  std::optional<int64_t> unread_since_ms;
+  std::string problem;       // the newest error, for people
+  bool unreachable = false;  // since it is away, a call has failed
+  bool dial = true;          // no connection, or one to a wrong process
   bool draining = false;
   bool finished = false;                      // told to leave
-  std::vector<PartitionDescription> ledgers;  // from the reading under way
+  std::vector<PartitionDescription> ledgers;  // from the present reading
   TableRates rates;
 };
 
-// The meaning of a ps's answer for the job. `why` is for people.
+// What a ps's answer means for the job. `why` is for people.
 struct PsNews {
   enum class Kind {
     kNone,
     kReady,       // it holds its partitions and serves
     kLost,        // it is away now
-    kDraining,    // it wants to leave as soon as a checkpoint holds what it has
+    kDraining,    // it wants to leave once a checkpoint holds its state
     kLedgers,     // the ledgers of all ps have been read
     kSnapshot,    // it has answered the order for a snapshot
-    kUnreadable,  // `checkpoint` cannot be restored: the one before it is to be tried
+    kUnreadable,  // `checkpoint` cannot be restored: try an older one
     kSuperseded,  // a newer coordinator leads
     kHopeless,    // the job ends with `code`
   };
@@ -95,168 +96,173 @@ struct PsNews {
 
 class PsTracker {
  public:
-  // All of the arguments outlive this object.
+  // All arguments outlive this object.
   PsTracker(const CoreOptions& options, const Generation& generation, Effects& effects,
             int64_t now_ms);
 
-  // The run is known, and which ps holds which partition.
+  // The run of the job is known. A ps that holds a different run is not used, unless TakeOver.
   void SetRun(const std::string& run_id) { run_id_ = run_id; }
-  // A ps that holds this run, unless that is empty, is to be loaded with ours instead.
+  // A ps that holds `run_id` is to be loaded with our run instead; "": there is no such run.
   void TakeOver(const std::string& run_id) { taken_run_id_ = run_id; }
-  // Where the job has copies, and a ps has got partitions or lost them, a new generation follows.
+  // Sets which ps holds which partition. In a job with copies, a new generation has to follow if a
+  // ps has gained or lost partitions.
   void SetLayout(std::vector<PartitionSpec> layout);
-  // Whether the ps serves some partition, or may do so at any time, since the job has no copies.
+  // Whether the job needs the ps: it serves a partition, or the job has no copies.
   bool Needed(uint32_t index) const { return places_.empty() || places_[index] != kNobody; }
-  // The ps that are needed, by their order among these; sessions name those alone.
+  // The number of needed ps, and the place of a ps among them, by which sessions name it.
   uint32_t needed() const { return places_.empty() ? size() : needed_; }
   uint32_t PlaceOf(uint32_t index) const { return places_.empty() ? index : places_[index]; }
-  // Of these the first holders, which write the files of checkpoints, in the same way; kNobody: the
-  // ps writes none.
+  // The number of first holders, which write the files of checkpoints, and the place of a ps among
+  // them; kNobody: the ps writes no file.
   uint32_t writers() const { return files_.empty() ? size() : writers_; }
   uint32_t FileOf(uint32_t index) const { return files_.empty() ? index : files_[index]; }
-  // The ps of the job are those at these addresses. One that keeps index and address stays as it
-  // is. A new generation, and SetLayout, have to follow if the partitions are known.
+  // Sets the addresses of the job's ps. A ps that keeps its index and address keeps its state. If
+  // the partitions are known, a new generation and SetLayout have to follow.
   void SetPs(const std::vector<std::string>& addresses, int64_t now_ms);
   const std::vector<PartitionSpec>& layout() const { return layout_; }
 
-  // Looks at these further ps, which a move is to bring in, until SetPs or SendAway. Their indices
-  // follow those of the others.
+  // Also looks at these ps, which a move is to bring in, until SetPs or SendAway. Their indices
+  // follow those of the job's ps.
   void Invite(const std::vector<std::string>& addresses);
-  // Those that are looked at. One that may come in, since it holds nothing and obeys nobody else,
-  // is adopted; another has a problem, or has not answered yet.
+  // The invited ps. An invited ps that holds nothing and obeys no other coordinator is adopted;
+  // otherwise its `problem` says why not, or it has not answered yet.
   const std::vector<Ps>& invited() const { return invited_; }
-  // Whether an invited ps is adopted in this generation, and has our DIR: by a Load of nothing.
+  // Whether an invited ps is adopted in this generation and sees our DIR, as a Load of nothing
+  // showed.
   bool IsIn(const Ps& invited) const {
     return invited.state == PsState::kAdopted && invited.description.run_id() == run_id_;
   }
-  // Those that are adopted and have to load nothing, because only a Load tells whether a ps has our
+  // The adopted invited ps that still have to load nothing: only a Load shows whether a ps sees our
   // DIR.
   std::vector<uint32_t> InvitedToLoad(int64_t now_ms) const;
-  // Asks all ps that are there, and those invited, for a sign of life.
+  // Asks all ps that answer, and the invited ones, for a sign of life.
   void AskAll(int64_t now_ms);
-  // Whether the ps has answered a call that was made after AskAll.
+  // Whether the ps has answered a call made after AskAll.
   bool AnsweredAskAll(uint32_t index) const { return At(index).heard_tag > ask_all_tag_; }
-  // The move is given up: tells those who were invited to leave, and forgets them.
+  // The move is abandoned: tells the invited ps to leave, and forgets them.
   void SendAway();
-  // The job has ended: tells those who are invited to leave.
+  // The job has ended: tells the invited ps to leave.
   void FinishInvited(ExitCode code, const std::string& reason);
-  // Orders a ps, invited or not, to prepare partitions of a checkpoint. The fence is added here.
+  // Orders a ps, invited or not, to prepare partitions of a checkpoint; adds the fence.
   void Prepare(uint32_t index, LoadRequest prepare);
-  // Whether the ps has prepared these partitions, ascending, of the checkpoint.
+  // Whether the ps has prepared these partitions (ascending) of the checkpoint.
   bool HasPrepared(uint32_t index, const std::string& checkpoint,
                    const std::vector<uint32_t>& ids) const {
     const Ps& ps = At(index);
     return ps.description.prepared() == checkpoint && ps.prepare_ids == ids;
   }
-  // The checkpoints that are being read to prepare partitions.
+  // The checkpoints that ps are reading to prepare partitions.
   std::vector<std::string> CheckpointsInUse() const;
   const Ps& At(uint32_t index) const {
     return index < ps_.size() ? ps_[index] : invited_[index - ps_.size()];
   }
 
   const std::vector<Ps>& all() const { return ps_; }
-  // Those that are needed. What others have told of partitions says nothing of the job.
+  // The needed ps. What other ps report of partitions says nothing about the job.
   std::vector<const Ps*> Holders() const;
   uint32_t size() const { return static_cast<uint32_t>(ps_.size()); }
-  // The ps that are needed and not away.
+  // The number of needed ps that are not away.
   size_t CountThere() const;
-  // These three are of the ps that are needed.
+  // Whether all, or any, of the needed ps are in this state, or drain.
   bool AllAre(PsState state) const;
   bool AnyIs(PsState state) const;
   bool AnyDrains() const;
   // Whether some partition has entered a batch, as far as is known.
   bool AnyEntered() const;
-  // Whether some ps holds what a coordinator before this one has trained.
+  // Whether some ps holds partitions trained under an earlier coordinator.
   bool AnyHoldsRun() const;
   bool HoldsItsPartitions(uint32_t index) const;
-  // Whether it holds some of its partitions of this run, and no other.
+  // Whether the ps holds partitions of this run, and only partitions that it is to hold.
   bool HoldsSomeOfIts(uint32_t index) const;
-  // Whether the process there is the one that was ready last.
+  // Whether the present process of the ps is the one that was last ready.
   bool IsLifeThatServed(uint32_t index) const {
     const Ps& ps = ps_[index];
     return !ps.served_boot_id.empty() && ps.served_boot_id == ps.description.boot_id();
   }
-  // Whether one is adopted, with nothing or with other partitions than its own.
+  // Whether a needed ps is adopted and does not hold exactly its partitions.
   bool AnyNeedsLoad() const;
-  // How many new lives of ps that were ready have come.
+  // How often a ps that was ready has come back as a new process.
   uint64_t recoveries() const { return recoveries_; }
-  // All are ready for the first time: an empty ps among ps that hold the run replaces a ps lost
-  // together with the last coordinator, and counts as a recovery.
+  // Called when all ps are ready for the first time: an empty ps among ps that hold the run
+  // replaces a ps lost together with the last coordinator, and counts as a recovery.
   void CountReplaced();
 
-  // Looks for ps that are away, and at those that are there. `formed`: all were ready once. Returns
-  // why the job ends if one has been away for too long, which counts once the cluster lives.
+  // Calls the ps that are due: those away, and those that answer. `formed`: all were ready once.
+  // Returns why the job ends if a needed ps has been away for too long, which counts once the
+  // cluster has formed or a ps holds the run.
   std::optional<std::string> Drive(int64_t now_ms, bool formed);
   // Takes an answer before the end of the job.
   PsNews OnAnswer(const PsAnswerEvent& event, int64_t now_ms, bool formed);
 
-  // The ps at that state that are due to be called, with no call in flight: those that are needed,
-  // or guests.
+  // The ps in this state that are due for a call and have none in flight: of the needed ps, or of
+  // the guests.
   std::vector<uint32_t> Idle(PsState state, int64_t now_ms, bool needed = true) const;
   void Adopt(uint32_t index);
-  // Orders the ps to load its partitions, or to keep them with new settings. `load` has what all ps
-  // are told alike; the fence and the partitions are added here.
+  // Orders the ps to load its partitions, or to keep them with new settings. `load` has the part
+  // that is the same for all ps; the fence and the partitions are added.
   void Load(uint32_t index, LoadRequest load);
-  // The ps cannot be loaded now.
+  // The ps cannot be loaded now: tries again later.
   void RetryLater(uint32_t index, int64_t now_ms);
-  // The ps holds what it should.
+  // The ps holds its partitions and serves.
   void MarkReady(uint32_t index, int64_t now_ms);
-  // A new generation begins: all that are there are to be adopted in it.
+  // A new generation begins: every ps that answers has to be adopted again.
   void BeginGeneration();
 
-  // Asks all ps for their ledgers, and says whether it did: all have to be ready, with no reading
-  // under way.
+  // Asks all ps for their ledgers. False, and nothing is asked, if a ps is not ready or a reading
+  // is under way.
   bool ReadLedgers(int64_t now_ms);
   bool reading() const { return reading_; }
-  // Gives up the reading under way.
+  // Abandons the reading under way.
   void StopReading() { reading_ = false; }
-  // The ledgers are to be read again soon: a worker met a gap, or died.
+  // Requests a new reading soon, because a worker met a gap or died.
   void WantLedgers() { reread_ = true; }
   bool LedgersDue(int64_t now_ms) const;
   // When ledgers were last asked for.
   int64_t read_ms() const { return read_ms_; }
-  // The ledgers just read, from kLedgers until ForgetLedgers, which is called when they were used.
+  // The ledgers just read: valid from the news kLedgers until ForgetLedgers, which the core calls
+  // after use.
   std::vector<const Ledger*> Ledgers() const;
   void ForgetLedgers();
-  // The id of a partition with values that are not finite, by the ledgers just read.
+  // The id of a partition with non-finite values, by the ledgers just read.
   std::optional<uint32_t> NotFinite() const;
 
-  // In synchronous training: the greatest state of a partition, as the ps last said.
+  // In synchronous training: the greatest state of any partition, by the newest descriptions.
   uint64_t GreatestState() const;
 
-  // Orders a snapshot; the fence is added here.
+  // Orders a snapshot; adds the fence.
   void AskSnapshot(uint32_t index, SnapshotRequest request);
-  // Answers to orders for snapshots are not awaited any more.
+  // Answers to orders for snapshots are no longer expected.
   void ForgetSnapshots();
-  // A snapshot tells of its partitions what is newer than the last description.
+  // Takes the state of partitions from a snapshot, which is newer than the last description.
   void SetPartitions(uint32_t index, const SnapshotReply& snapshot);
 
-  // Tells a ps that has been adopted to leave.
+  // Tells an adopted ps to leave.
   void Finish(uint32_t index, ExitCode code, const std::string& reason);
-  // After the end: a ps obeys only a coordinator that adopted it, so Tell first describes and
-  // adopts a ps where needed. Nothing is loaded, so a used generation may adopt it.
+  // After the end of the job: tells ps to leave. A ps obeys only a coordinator that adopted it, so
+  // Tell first describes and adopts a ps where needed. Nothing is loaded, so a used generation may
+  // adopt it.
   void Tell(const Exit& exit, int64_t now_ms);
   void OnTold(const PsAnswerEvent& event, int64_t now_ms);
-  // Whether all that were told to leave have answered, and with `tell` all were told.
+  // Whether every ps told to leave has answered; with `tell`, whether every ps has also been told.
   bool AllTold(bool tell) const;
 
-  // This coordinator did not run for so long, and could hear nobody.
+  // This coordinator was suspended for `stopped_ms` and could hear nobody.
   void Forgive(int64_t stopped_ms, int64_t now_ms);
 
-  // Whether each ps that is needed and away has been looked for in vain, and every partition has a
-  // holder that is there with all that it is to hold, or may `load` that. When a ps has been away
-  // for timeouts.ps_return_s, all may.
+  // Whether training can go on without the needed ps that are away: each was called without
+  // success, and every partition has a holder that is not away and holds all its partitions, or may
+  // load them (`load`, or a ps has been away for longer than timeouts.ps_return_s).
   bool OthersHoldAll(int64_t now_ms, bool load) const;
 
-  // For people: who is away; the ps that see another DIR than ours; exchanges that wait for slow
-  // readers. Empty if there are none.
+  // For people, empty if there are none: the ps that are away, the ps that see another DIR, and
+  // exchanges that wait for slow readers.
   std::vector<std::string> Missing() const;
   std::string OtherDirs() const;
   std::string SlowReaders() const;
 
  private:
   Fence FenceFor(const Ps& ps) const;
-  // Whether a ps holds nothing, our run, or the one that ours takes the place of.
+  // Whether a ps holds nothing, our run, or the run that ours replaces.
   bool IsOurs(const PsDescription& description) const;
   DescribeRequest Look() const;
   int64_t PingMs() const { return std::min<int64_t>(options_.job.timeouts.ps_ms / 4, 1000); }
@@ -289,17 +295,17 @@ class PsTracker {
   std::string run_id_;
   std::string taken_run_id_;
   std::vector<PartitionSpec> layout_;
-  std::vector<uint32_t> places_;  // by ps; kNobody: a guest. Empty: the job has no copies
-  std::vector<uint32_t> files_;   // by ps; kNobody: it is no first holder
-  uint32_t needed_ = 0;           // how many are no guests
-  uint32_t writers_ = 0;          // how many of them are first holders
+  std::vector<uint32_t> places_;  // index: ps; kNobody: a guest; empty: no copies
+  std::vector<uint32_t> files_;   // index: ps; kNobody: not a first holder
+  uint32_t needed_ = 0;           // number of needed ps
+  uint32_t writers_ = 0;          // number of first holders
   std::vector<Ps> ps_;
   std::vector<Ps> invited_;
   uint64_t last_tag_ = 0;
   uint64_t ask_all_tag_ = 0;  // the newest call before AskAll
   uint64_t recoveries_ = 0;
   bool replaced_counted_ = false;
-  int64_t look_at_ms_ = 0;  // when a newer coordinator is looked for, while a ps is away
+  int64_t look_at_ms_ = 0;  // when to look for a newer coordinator
   bool reading_ = false;
   bool reread_ = false;
   int64_t read_ms_ = 0;

@@ -53,7 +53,7 @@ json EvaluationsJson(std::span<const EvaluationResult> results) {
   return evaluations;
 }
 
-// The closed epochs, each with what its evaluation found.
+// The closed epochs, each with the result of its evaluation.
 json HistoryJson(const JobView& job, std::span<const EvaluationResult> results, uint64_t from) {
   json history = job.history.Epochs(from, job.record.metric_names());
   auto result = results.begin();
@@ -65,7 +65,7 @@ json HistoryJson(const JobView& job, std::span<const EvaluationResult> results, 
   return history;
 }
 
-// Says how many records were left out because nobody can read them; null if there are none.
+// Says how many records were left out as unreadable; null if there are none.
 json BadRecordsJson(const EpochHistory& history) {
   if (history.bad_records() == 0) return nullptr;
   return {{"records", history.bad_records_most()},
@@ -73,8 +73,8 @@ json BadRecordsJson(const EpochHistory& history) {
           {"first", history.bad_records_named()}};
 }
 
-// Adds what a status says of epochs from number `from` on, of batches that are computed again and
-// of bad records.
+// Adds what the status says of epochs from number `from` on, of batches computed again, and of
+// unreadable records.
 void AddEpochs(const JobView& job, uint64_t from, uint64_t batches_done, json& status) {
   if (from != kNoHistory) status["history"] = HistoryJson(job, job.evaluations.told(), from);
   status["epochs_found"] = job.history.found();
@@ -95,7 +95,7 @@ void AddStrategy(const JobView& job, json& to) {
   if (json cost = CostJson(job); !cost.is_null()) to["cost"] = std::move(cost);
 }
 
-// The newest results of the test data and of training: of the newest epoch, or else of the recent
+// The newest results on the test data and in training: of the newest epoch, or else of the recent
 // past.
 json NewestMetrics(std::span<const EvaluationResult> results, const json& history,
                    const Throughput::Window& recently) {
@@ -108,7 +108,7 @@ json NewestMetrics(std::span<const EvaluationResult> results, const json& histor
   return metrics;
 }
 
-// Describes the newest checkpoint that can be used; its age follows from when it was made.
+// Describes the newest restorable checkpoint; its age is computed from its time.
 json CheckpointJson(const Manifest* usable) {
   if (usable == nullptr) return {{"last", nullptr}};
   uint64_t bytes = 0;
@@ -121,7 +121,7 @@ json CheckpointJson(const Manifest* usable) {
 
 json PsJson(const JobView& job, int64_t now_ms) {
   const PsTracker& tracker = job.ps;
-  // Before, timeouts.start_s bounds the wait for all ps together.
+  // Earlier, timeouts.start_s bounds the wait for all ps together.
   const bool lives = job.phases.formed() || tracker.AnyHoldsRun();
   json ps_list = json::array();
   for (size_t i = 0; i < tracker.size(); ++i) {
@@ -181,7 +181,7 @@ json WorkersJson(const Sessions& sessions, const SplitTable* table, int64_t now_
   return workers;
 }
 
-// What moves where, and what has a second holder.
+// Adds the layout version, the move and the copies.
 void AddLayout(const JobView& job, int64_t now_ms, json& status) {
   if (job.record.layout().has_value()) status["layout_version"] = job.record.layout()->version;
   if (json move = job.move.ToJson(now_ms); !move.is_null()) status["move"] = std::move(move);
@@ -198,8 +198,8 @@ Report::Report(const JobView& job, int64_t now_ms)
       counters_(job.record.counters()) {
   counters_.ps_recoveries += job.ps.recoveries();
   counters_.wall_ms += now_ms - job.phases.started_ms();
-  // Batches that workers had not told of when they or a coordinator died were computed all the
-  // same.
+  // Batches that workers computed but had not reported, when they or a coordinator died, count as
+  // computed.
   counters_.computed = std::max(counters_.computed, ledger_.applied_max + counters_.duplicates);
   counters_.training_ms += job.phases.TrainingMs(now_ms);
   // The samples found at the start are subtracted, so training_samples and training_ms cover one
@@ -233,14 +233,14 @@ Report::LedgerCounts Report::CountsOf(const JobView& job) {
   return counts;
 }
 
-// Counts by what workers report, which is newer than what is known of the ledgers.
+// Counts by workers' reports, which are newer than the known state of the ledgers.
 uint64_t Report::BatchesDone() const {
   const SplitTable* const table = job_.training.table();
   if (table == nullptr) return ledger_.applied_min + ledger_.rejected;
   return job_.training.closed() * BatchesPerEpoch(job_.record.plan()) + table->batches_done();
 }
 
-// A window in which nothing more comes stays open while training is parked: its rate is old then.
+// A window without new batches stays open while training is parked: its rate is then out of date.
 double Report::SamplesPerSecond() const {
   constexpr int64_t kOldMs = 5000;
   constexpr int64_t kBatchesMissed = 4;
@@ -342,7 +342,7 @@ std::optional<double> Report::SecondsLeft() const {
 std::vector<std::vector<PartitionSize>> LargestPartitions(const JobView& job, size_t most) {
   const std::vector<PartitionSpec>& layout = job.ps.layout();
   const std::vector<uint64_t> bytes = PartitionBytes(job.record.variables(), layout);
-  // A growing table has the rows that have come, whatever its layout makes room for.
+  // A growing table counts the rows present, whatever its layout has room for.
   std::map<uint32_t, uint64_t> grown;
   for (const Ps* ps : job.ps.Holders()) {
     for (const PartitionDescription& partition : ps->description.partitions()) {

@@ -1,5 +1,5 @@
-// A report tells people of a job: `paracord status`, summary.json, charts, and the summary in a
-// checkpoint's manifest are made of one. The core, the shell or a test makes it of a JobView.
+// A report of a job for people: the source of `paracord status`, summary.json, charts, and the
+// summary in a checkpoint's manifest. The core, the shell or a test makes a report from a JobView.
 //
 // Invariant: all numbers of a report are of one instant.
 #pragma once
@@ -18,26 +18,26 @@ class Report {
  public:
   Report(const JobView& job, int64_t now_ms);
 
-  // Counters as job.state and people get them, with what the life under way has brought.
+  // The counters for job.state and for people, up to the present.
   const JobCounters& counters() const { return counters_; }
-  // Samples of applied batches, each once.
+  // The number of samples in applied batches, each counted once.
   uint64_t samples() const { return ledger_.samples; }
 
-  // For `paracord status`; its keys stand in report.cc. The history begins with epoch
-  // `history_from`, which is counted from 0; kNoHistory (proto/protocol.h): there is none.
+  // For `paracord status`; report.cc lists the keys. The history begins with epoch `history_from`,
+  // counted from 0; kNoHistory (proto/protocol.h): without history.
   std::string StatusJson(uint64_t history_from = 0) const;
-  // For summary.json, of a job that ends so.
+  // The summary.json of a job that ends with this status and reason.
   std::string SummaryText(const std::string& status, const std::string& reason,
                           ExitCode code = ExitCode::kDone) const;
   // The reason of a job that is done.
   std::string DoneReason() const;
-  // For charts: the newest of the training.
+  // The newest figures of training, for charts.
   Chart TrainingChart() const;
 
  private:
-  // Over the partitions, as far as the newest descriptions tell.
+  // Counts over all partitions, from the newest descriptions of the ps.
   struct LedgerCounts {
-    uint64_t batches = 0;  // to be entered in all
+    uint64_t batches = 0;  // the batches of the whole job
     uint64_t applied_min = 0;
     uint64_t applied_max = 0;
     uint64_t rejected = 0;
@@ -47,7 +47,7 @@ class Report {
   static LedgerCounts CountsOf(const JobView& job);
   uint64_t BatchesDone() const;
   double SamplesPerSecond() const;
-  // Until the last batch, at the rate of the recent past; a job may stop before. nullopt: not
+  // The seconds until the last batch at the recent rate; a job may stop earlier. nullopt: not
   // known.
   std::optional<double> SecondsLeft() const;
 
@@ -62,10 +62,10 @@ struct PartitionSize {
   std::string name;
   uint64_t bytes = 0;  // values only
 };
-// The largest partitions of each ps, at most `most` each, the largest first.
+// The largest partitions of each ps, largest first, at most `most` each.
 std::vector<std::vector<PartitionSize>> LargestPartitions(const JobView& job, size_t most);
 
-// For charts: the results of evaluation `index` and later that people may be told.
+// Charts of the evaluation results from number `index` on that people may see.
 std::vector<Chart> EvaluationCharts(const JobView& job, size_t index);
 
 }  // namespace paracord

@@ -1,10 +1,11 @@
-// What the ps of a synchronous job begin a generation with: every ps keeps its partitions, or all
-// ps load one checkpoint, save perhaps those that serve its state already. The checkpoint is chosen
-// once, so all ps load the same checkpoint even if a newer one is committed meanwhile. Owned by the
-// core, which decides when all ps have been adopted (held.h). It emits nothing itself.
+// The decision of the core, at the start of each generation of a synchronous job, about what the ps
+// begin with: every ps keeps its partitions, or all ps load one checkpoint, except perhaps ps whose
+// partitions have the checkpoint's state. The checkpoint is chosen once, so all ps load the same
+// checkpoint even if a newer one is committed meanwhile. Owned by the core, which decides when all
+// ps have been adopted (held.h). Emits no effects.
 //
-// Invariants: a generation decides at most once. What was wanted stays wanted, through generations
-// that end before all ps are ready.
+// Invariants: a generation decides at most once. A wanted rollback stays wanted, through
+// generations that end before all ps are ready.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,7 @@ class Rollback {
  public:
   // All ps are to load a checkpoint, whatever they hold, because of `why`.
   void Want(std::string why) { wanted_ = std::move(why); }
-  // Why; empty if what they hold decides.
+  // Why a rollback is wanted; empty: the states that the ps hold decide.
   const std::string& wanted() const { return wanted_; }
 
   void BeginGeneration() {
@@ -27,26 +28,26 @@ class Rollback {
     from_.reset();
     keep_.clear();
   }
-  // The decision: each ps goes on with what it holds.
+  // Decides that each ps goes on with its partitions.
   void GoOn() { decided_ = true; }
-  // The decision: all load this checkpoint, or create their partitions if it is empty. Those in
-  // `keep`, by ps, go on with what they hold, which is of the checkpoint's state.
+  // Decides that all ps load `checkpoint`, or create their partitions if it is "". The ps in `keep`
+  // (by index) hold the checkpoint's state already, and go on with it.
   void LoadAll(std::string checkpoint, std::vector<bool> keep = {}) {
     decided_ = true;
     from_ = std::move(checkpoint);
     keep_ = std::move(keep);
   }
   bool decided() const { return decided_; }
-  // What all load; nullopt if each goes on with what it holds.
+  // The checkpoint that all load; nullopt if each ps goes on with its partitions.
   const std::optional<std::string>& from() const { return from_; }
-  // Whether this ps goes on with what it holds.
+  // Whether this ps goes on with its partitions.
   bool Keeps(uint32_t ps) const { return !from_.has_value() || (ps < keep_.size() && keep_[ps]); }
 
-  // All would have to load a checkpoint, and none that there was can be restored.
+  // All ps would have to load a checkpoint, and no checkpoint of the job can be restored.
   void LackCheckpoint() { lacks_checkpoint_ = true; }
   bool lacks_checkpoint() const { return lacks_checkpoint_; }
 
-  // All ps are ready.
+  // All ps are ready: the wanted rollback, if any, is done.
   void Done() { wanted_.clear(); }
 
  private:
@@ -54,7 +55,7 @@ class Rollback {
   bool decided_ = false;
   bool lacks_checkpoint_ = false;
   std::optional<std::string> from_;
-  std::vector<bool> keep_;  // by ps; empty: none
+  std::vector<bool> keep_;  // index: ps; empty: every ps loads
 };
 
 }  // namespace paracord

@@ -16,7 +16,7 @@ void RoundClock::Begin(uint32_t least, int64_t now_ms) {
 
 void RoundClock::Note(uint32_t least, int64_t now_ms) {
   if (least == least_) return;
-  if (least < least_) return Begin(least, now_ms);  // what a ps had is lost
+  if (least < least_) return Begin(least, now_ms);  // a ps lost its state
   const double rounds = least - least_;
   const double each_ms = static_cast<double>(now_ms - began_ms_) / rounds;
   const double kept = usual_ms_.has_value() ? std::pow(kKept, rounds) : 0;

@@ -7,7 +7,7 @@ RoundGaps::Judgement RoundGaps::LedgersRead(const Reading& reading) {
   Judgement judgement;
   for (const auto& [place, sessions] : std::exchange(asked_, {})) {
     const auto& [lane, number] = place;
-    if (lane < reading.next.size() && number < reading.next[lane]) continue;  // all have it
+    if (lane < reading.next.size() && number < reading.next[lane]) continue;  // not missing
     if (reading.served) {
       judgement.untrue.insert(sessions.begin(), sessions.end());
       continue;

@@ -15,9 +15,9 @@ namespace {
 
 using nlohmann::json;
 
-constexpr size_t kNamedMax = 3;  // whom a round waits for, one by one
+constexpr size_t kNamedMax = 3;  // workers named one by one
 
-// Returns whom the round under way waits for: the sessions whose lanes are furthest behind and
+// Returns the sessions for which the round under way waits: their lanes are furthest behind and
 // block the others. Empty if nobody waits.
 std::string WaitsFor(const JobView& job, const SplitTable& table) {
   const uint32_t allowed = job.options.job.guarantees.staleness.value_or(0);
@@ -50,7 +50,7 @@ void AddStates(const JobView& job, json& rounds) {
   uint64_t least = std::numeric_limits<uint64_t>::max(), greatest = 0;
   for (const Ps* ps : job.ps.Holders()) {
     for (const PartitionDescription& partition : ps->description.partitions()) {
-      if (!partition.has_ledger()) continue;  // it is not trained
+      if (!partition.has_ledger()) continue;  // an untrained partition
       least = std::min(least, partition.state());
       greatest = std::max(greatest, partition.state());
     }

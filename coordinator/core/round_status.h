@@ -1,4 +1,4 @@
-// Describes the rounds of a job with lanes for people. Pure.
+// Describes for people the rounds of a job with lanes. Pure.
 #pragma once
 
 #include "coordinator/core/job_view.h"
@@ -6,10 +6,10 @@
 
 namespace paracord {
 
-// Returns which round the job has come to, of how many; the states of the partitions, in
-// synchronous training; the workers that the round waits for, the duration of a round, and the
-// share of time that workers spend waiting, where known; and how often all ps went back to a
-// checkpoint. Null if the job has no lanes, or is not begun.
+// Returns the number of the present round and of all rounds; in synchronous training the states of
+// the partitions; where known the workers that the round waits for, the duration of a round, and
+// the share of time that workers spend waiting; and how often all ps went back to a checkpoint.
+// Null if the job has no lanes, or has not begun.
 nlohmann::json RoundsJson(const JobView& job);
 
 }  // namespace paracord

@@ -10,9 +10,9 @@
 namespace paracord {
 namespace {
 
-constexpr int64_t kParkMs = 1000;      // a worker without a task asks again after this
-constexpr int64_t kBackoffMs = 10000;  // duration of a rest
-constexpr int64_t kHearMs = 2000;      // after a stop, to hear everybody
+constexpr int64_t kParkMs = 1000;      // a parked call is answered after this time at most
+constexpr int64_t kBackoffMs = 10000;  // the duration of a rest
+constexpr int64_t kHearMs = 2000;      // the time to hear from everybody after a suspension
 
 template <class Reply>
 Reply RejoinReply(const std::string& why) {
@@ -49,7 +49,7 @@ bool Sessions::BeginLife(const std::string& task, const std::string& boot_id, bo
   if (boot_of_.size() >= kSessionsMax) {
     boot_of_.clear();
     reports_counted_.clear();
-    given_.clear();  // what they tell is believed from now on
+    given_.clear();  // their reports are believed from now on
   }
   if (displaced_.size() >= kSessionsMax) displaced_.clear();
   std::string& newest = boot_of_[task];
@@ -121,13 +121,13 @@ WorkerSession* Sessions::TakeHold(const WorkerHoldEvent& event, int64_t now_ms) 
 
 bool Sessions::LoseHold(const WorkerHoldLostEvent& event) {
   WorkerSession* const session = Find(event.session);
-  if (session == nullptr || session->hold != event.call) return false;  // an older hold of it
+  if (session == nullptr || session->hold != event.call) return false;  // an earlier hold
   session->hold.reset();
   return true;
 }
 
 bool Sessions::IsNewReport(const WorkerSession& session, uint64_t number) {
-  constexpr size_t kRemembered = 32;  // a worker has a few under way at most
+  constexpr size_t kRemembered = 32;  // a worker has only a few in flight
   if (number == 0) return true;
   std::set<uint64_t>& counted = reports_counted_[session.task];
   if (!counted.insert(number).second) {

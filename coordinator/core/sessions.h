@@ -1,13 +1,13 @@
-// The sessions of workers: who has joined, which calls are parked, which workers rest, and which
-// workers could not be told that the job ended. A task has one session. A new process of a task
-// displaces the previous process for good; otherwise the two would displace each other for ever.
-// Owned by the core, which opens a session when a worker may take part, gives parked workers
-// something to do, and frees the leases of a session that is over.
+// The sessions of workers: the workers that have joined, parked calls, resting workers, and workers
+// still to be told that the job ended. A task has one session. A new process of a task displaces
+// the previous process for good; otherwise the two would displace each other for ever. Owned by the
+// core, which opens a session when a worker may take part, gives parked workers something to do,
+// and frees the leases of a session that is over.
 //
-// Invariants: ids are never used again, by any life of a coordinator, and leases draw theirs from
-// here too. A call that is parked or held is answered once, by the next of its kind, by a task or
-// by the end of its session. Somebody is untold who has no session to hear an end from, but is
-// named by the cluster or has asked to join.
+// Invariants: an id is never reused, not even by a later coordinator; leases take their ids from
+// the same sequence. A parked or held call is answered once: by the next call of its kind, by a
+// task, or at the end of its session. A worker counts as untold if it has no session through which
+// to hear of the end, but is named by the cluster or has asked to join.
 #pragma once
 
 #include <cstdint>
@@ -29,69 +29,70 @@
 
 namespace paracord {
 
-inline constexpr size_t kSessionsMax = 100000;  // and of whatever else is kept for each task
-// A task begins a session so many times in a minute and a generation; beyond that it is told to
+// The most sessions; also bounds other state that is kept for each task.
+inline constexpr size_t kSessionsMax = 100000;
+// How many sessions a task may begin in a minute, in each generation; beyond that it is told to
 // wait.
 inline constexpr uint32_t kSessionsAMinuteMax = 30;
 
-// The members that every report touches come first, because reports of thousands of sessions take
-// turns in the processor's cache.
+// Members that every report touches come first, because reports of thousands of sessions compete
+// for the processor's cache.
 struct WorkerSession {
   uint64_t id = 0;
   int64_t last_seen_ms = 0;
-  int64_t backoff_until_ms = 0;  // it gets nothing to do before
+  int64_t backoff_until_ms = 0;  // no work before this time
   uint32_t failures_in_a_row = 0;
-  bool misreports = false;       // it reported batches that are not there
-  bool miscounts = false;        // it reported numbers that cannot be
+  bool misreports = false;       // it reported batches that do not exist
+  bool miscounts = false;        // it reported impossible numbers
   std::optional<CallId> parked;  // a Work call that waits for a task
   int64_t parked_ms = 0;
-  std::optional<int64_t> asked_ms;  // when it last wanted a task
+  std::optional<int64_t> asked_ms;  // when it last asked for a task
   WorkClaims work;
-  int64_t counted_ms = 0;  // when `work` last took a report, or it joined
+  int64_t counted_ms = 0;  // when `work` last took a report; at first joined_ms
   BatchTime batch_time;
   std::string waits_for;  // from its last report
   // Lanes that the worker waits for and offers to compute itself, from its last report.
   std::vector<uint32_t> late;
-  std::optional<CallId> hold;  // a call that hears of the end
+  std::optional<CallId> hold;  // a call that is answered when the session ends
   int64_t joined_ms = 0;
   std::string task;
   std::string device;
-  uint32_t devices = 1;  // devices that compute lanes in parallel
+  uint32_t devices = 1;  // how many lanes it computes in parallel
 };
 
 class Sessions {
  public:
-  // `named` are the tasks that the cluster names. The first id is after `last_id`.
+  // `named` are the tasks that the cluster names. The first id is last_id + 1.
   Sessions(uint64_t last_id, const std::vector<std::string>& named, Effects& effects);
 
   const std::map<uint64_t, WorkerSession>& all() const { return sessions_; }
   bool empty() const { return sessions_.empty(); }
-  // Null if it is over.
+  // Null if the session is over.
   WorkerSession* Find(uint64_t id);
-  // Whether a session of another task than this one is open.
+  // Whether a session of a task other than `task` is open.
   bool AnyOther(const std::string& task) const;
   // Whether any worker has joined this coordinator.
   bool AnyCame() const { return !boot_of_.empty(); }
-  // When the session was last heard; nullopt if it is over.
+  // When the session was last heard; nullopt if the session is over.
   std::optional<int64_t> HeardMs(uint64_t id) const;
 
-  // The id of the next session or lease, and that it is taken.
+  // The id of the next session or lease; TakeId takes it.
   uint64_t next_id() const { return last_id_ + 1; }
   void TakeId() { ++last_id_; }
 
-  // Whether a process with this boot id had to give its place to a newer one.
+  // Whether a newer process of its task has displaced the process with this boot id.
   bool Displaced(const std::string& boot_id) const { return displaced_.contains(boot_id); }
   // The open session of a task; nullopt if there is none.
   std::optional<uint64_t> Of(const std::string& task) const;
-  // Whether a task may begin another session now, which is counted if so. A new generation, which
-  // makes all workers join again, counts anew.
+  // Whether the task may begin another session now; if so, the session is counted. A new generation
+  // makes all workers join again, so counting starts anew.
   bool MayOpen(const std::string& task, uint64_t generation, int64_t now_ms) {
     return opened_.Allow(absl::StrCat(task, "/", generation), now_ms);
   }
-  // A process takes the place of `task`, one that has perhaps worked for an earlier coordinator of
-  // the job (`from_before`). True if another life had the task.
+  // The process `boot_id` takes over `task`; `from_before`: it may have worked under an earlier
+  // coordinator. True if it displaces another process of the task.
   bool BeginLife(const std::string& task, const std::string& boot_id, bool from_before = false);
-  // What the newest life of a task was given to do.
+  // The splits and lanes that the newest process of the task has had leases of.
   GivenSplits& GivenTo(const std::string& task) {
     return given_.try_emplace(task, /*from_before=*/true).first->second;
   }
@@ -100,20 +101,23 @@ class Sessions {
   }
   // Opens a session of a task that has none; null if there are too many.
   WorkerSession* Open(const std::string& task, std::string device, int64_t now_ms);
-  // Ends a session and answers its calls; `why` is logged if `logged`. Nothing if it is over.
+  // Ends a session and answers its calls. `why` is logged if `logged`. nullopt if it is already
+  // over.
   std::optional<WorkerSession> Close(uint64_t id, const std::string& why, bool logged);
 
-  // A worker's hold comes; the one before it is answered. Null, and answered, if it has no session.
+  // Takes a worker's hold, and answers the previous one. Null if there is no session: the call is
+  // answered.
   WorkerSession* TakeHold(const WorkerHoldEvent& event, int64_t now_ms);
-  // True if that was the newest hold of a session, which is over: its connection broke.
+  // A connection with a hold broke. True if the hold was the session's newest: the caller ends the
+  // session.
   bool LoseHold(const WorkerHoldLostEvent& event);
-  // False for a report that was counted, and is said again because its answer was lost.
+  // False for a repeated report, whose answer was lost: it has been counted.
   bool IsNewReport(const WorkerSession& session, uint64_t number);
 
   void Park(WorkerSession& session, CallId call, int64_t now_ms);
-  // Gives parked sessions something to do by `give`, which answers the call if it returns true, as
-  // long as `look` says that there may be something. Who has waited for too long gets the answer
-  // that `wait` makes, with the reason, unless it rests.
+  // Offers work to parked sessions while `look` says that there may be some: `give` returns true if
+  // it answered the call. A session that has waited for too long gets the answer made by `wait`,
+  // with the reason, unless it rests.
   void ServeParked(int64_t now_ms, const std::function<bool()>& look,
                    const std::function<bool(WorkerSession&, CallId)>& give,
                    const std::function<WorkReply(const WorkerSession&)>& wait);
@@ -123,18 +127,19 @@ class Sessions {
 
   // Sessions that were silent for longer than `silent_ms`.
   std::vector<uint64_t> Silent(int64_t now_ms, int64_t silent_ms) const;
-  // This coordinator did not run for so long, and could hear nobody. For a while connections break
-  // from its own silence.
+  // This coordinator was suspended for `stopped_ms` and heard nobody. For a while afterwards
+  // connections may break because of its own silence (BreaksAreDeaths is false).
   void Forgive(int64_t stopped_ms, int64_t now_ms);
   bool BreaksAreDeaths(int64_t now_ms) const { return now_ms >= heard_all_at_ms_; }
 
-  // A worker tells what the bits of its gradients depend on. Returns whose differ, once for all, as
-  // "worker:1 with NUMERICS".
+  // A worker reports the properties of its machine that the bits of its gradients depend on. If
+  // they differ from the first worker's, returns that worker as "worker:1 with NUMERICS", only
+  // once.
   std::optional<std::string> NoteNumerics(const std::string& task, const std::string& numerics);
-  // Whether all workers that told it have told the same.
+  // Whether all workers have reported the same numerics.
   bool same_numerics() const { return same_numerics_; }
 
-  // A worker asks to join, or has been told of the end.
+  // The task asks to join (Asked), or has heard of the end or joined (Told).
   void Asked(const std::string& task);
   void Told(const std::string& task) {
     unnotified_.erase(task);
@@ -143,31 +148,33 @@ class Sessions {
   bool AllTold() const { return unnotified_.empty(); }
   // How many tasks have asked to join and wait.
   size_t asking() const { return asking_.size(); }
-  // Tells all sessions to leave that have a call to answer.
+  // Tells all sessions with an open call to leave.
   void TellAll(const Exit& exit);
-  // Nobody needs to be told: only this coordinator leaves.
+  // Nobody needs to be told, because only this coordinator leaves.
   void TellNobody() { unnotified_.clear(); }
 
  private:
   Effects& effects_;
   uint64_t last_id_;
   std::map<uint64_t, WorkerSession> sessions_;
-  absl::flat_hash_map<uint64_t, WorkerSession*> by_id_;  // the same, to find them fast
+  absl::flat_hash_map<uint64_t, WorkerSession*> by_id_;  // index of sessions_, for speed
   std::map<std::string, uint64_t> session_of_;           // key: task
-  std::set<uint64_t> parked_;                            // parked now or earlier
-  std::map<std::string, std::string> boot_of_;           // task -> boot id of its newest process
-  std::map<std::string, std::set<uint64_t>> reports_counted_;   // the newest of that life
-  std::map<std::string, GivenSplits> given_;                    // to the newest life of each task
-  std::set<std::string> displaced_;                             // boot ids of the lives before
-  std::set<std::string> unnotified_;                            // tasks
-  std::set<std::string> asking_;                                // tasks that have no session yet
-  RateLimit opened_{kSessionsAMinuteMax, 60000, kSessionsMax};  // per task and generation
-  int64_t heard_all_at_ms_ = 0;                                 // after a stop
-  std::string numerics_task_, numerics_;                        // from the first report
+  std::set<uint64_t> parked_;                            // sessions parked now or earlier
+  // Of the newest process of each task: the boot id, the numbers of the reports that were counted,
+  // and the splits and lanes that it had leases of.
+  std::map<std::string, std::string> boot_of_;
+  std::map<std::string, std::set<uint64_t>> reports_counted_;
+  std::map<std::string, GivenSplits> given_;
+  std::set<std::string> displaced_;   // boot ids of earlier processes
+  std::set<std::string> unnotified_;  // tasks that have to be told of the end
+  std::set<std::string> asking_;      // tasks without a session yet
+  RateLimit opened_{kSessionsAMinuteMax, 60000, kSessionsMax};  // for each task and generation
+  int64_t heard_all_at_ms_ = 0;           // connections that break before are no deaths
+  std::string numerics_task_, numerics_;  // from the first report
   bool same_numerics_ = true;
 };
 
-// Sends a worker away; `Reply` is that of one of its calls.
+// Returns an answer that tells a worker to leave.
 template <class Reply>
 Reply LeaveReply(const Exit& exit) {
   Reply reply;

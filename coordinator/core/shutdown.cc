@@ -36,13 +36,13 @@ bool Shutdown::ExitsNow(const Others& others, std::optional<int64_t> formed_ms, 
   return true;
 }
 
-// Workers that are only starting, between two attempts to join or just joined hear of the end when
-// they ask. If the job is done, DIR tells those that come later.
+// Workers that are starting, between two attempts to join, or have just joined hear of the end when
+// they ask. If the job is done, later ones learn it from DIR.
 bool Shutdown::AllAsked(const Others& others, std::optional<int64_t> formed_ms,
                         int64_t now_ms) const {
   const bool done = exit_->code == static_cast<int>(ExitCode::kDone);
   const bool soon = !formed_ms.has_value() || ended_ms_ - *formed_ms < kTellMs;
-  if (soon && !others.workers_named) return false;  // nobody knows who else comes
+  if (soon && !others.workers_named) return false;  // unknown workers may still come
   return others.workers_told || (done && !soon && now_ms - ended_ms_ > kAskMs);
 }
 

@@ -1,8 +1,8 @@
-// The end of a job: planned, so that a checkpoint is taken first, and then decided. After that the
-// coordinator only tells everybody and exits. Owned by the core.
+// The end of a job. An end is first planned, so that a checkpoint is taken, and then decided; after
+// the decision the coordinator only tells everybody and exits. Owned by the core.
 //
-// Invariants: the first plan and the first decision stand. Where only this coordinator leaves, such
-// as drained, workers and ps stay for the next one and are told nothing.
+// Invariants: the first plan and the first decision stand. If only this coordinator leaves, for
+// example when drained, workers and ps are told nothing and wait for the next coordinator.
 #pragma once
 
 #include <cstdint>
@@ -24,31 +24,31 @@ struct Ending {
 
 class Shutdown {
  public:
-  // The job ends as soon as a checkpoint is taken, by SIGTERM or because it failed, and at the
-  // latest at the deadline.
+  // Plans the end, after SIGTERM or a failure: the job ends as soon as a checkpoint is taken, and
+  // at the latest at `deadline_ms`.
   void Plan(Ending ending, int64_t deadline_ms);
   bool planned() const { return ending_.has_value(); }
   const Ending& ending() const { return *ending_; }
   bool Overdue(int64_t now_ms) const { return planned() && now_ms > deadline_ms_; }
 
-  // The job ends now. `alone`: only this coordinator leaves, whatever the code.
+  // Ends the job now. `alone`: only this coordinator leaves, whatever `code` is.
   void Decide(ExitCode code, const std::string& reason, bool alone, int64_t now_ms);
   bool decided() const { return exit_.has_value(); }
-  // Whether workers and ps are told: the job has ended for them too.
+  // Whether workers and ps have to be told, because the job has ended for them too.
   bool told() const { return decided() && !alone_; }
   bool alone() const { return alone_; }
   const Exit& exit() const { return *exit_; }
-  // The last word was fenced: another coordinator leads.
+  // The last write was fenced, because another coordinator leads: exit with kFenced.
   void Fenced();
 
-  // How the others stand when this coordinator asks whether it may exit.
+  // The state of everything that the exit of this coordinator waits for.
   struct Others {
-    bool ps_told = false;        // every ps to notify has answered
-    bool workers_told = false;   // nobody is known who has not been told
+    bool ps_told = false;        // every ps that has to know has answered
+    bool workers_told = false;   // every known worker has been told
     bool workers_named = false;  // the cluster names its workers
     bool written = false;        // no file is being written
   };
-  // True once: this coordinator exits. `formed_ms`: when the cluster had formed.
+  // True once, when this coordinator is to exit. `formed_ms`: when the cluster formed.
   bool ExitsNow(const Others& others, std::optional<int64_t> formed_ms, int64_t now_ms);
   bool exited() const { return exited_; }
 

@@ -8,7 +8,7 @@
 namespace paracord {
 namespace {
 
-// How many of the first splits after `base` are to be looked at: all later ones are not begun.
+// How many splits after `base` to look at: later ones are not begun.
 uint64_t Begun(const Ledger& ledger, uint64_t base) {
   uint64_t end = 0;
   if (ledger.finished_size() > 0) end = ledger.finished(ledger.finished_size() - 1).last() + 1;
@@ -98,7 +98,7 @@ Lease SplitTable::ToProto(const LeaseState& state) const {
 
 Lease SplitTable::GrantLane(uint64_t lane, uint64_t lease_id, uint64_t session, int64_t now_ms,
                             uint32_t end) {
-  // A lane that somebody was ahead with has a batch in its lease all the same.
+  // The lease of a lane that is already past `end` still has one batch.
   return MakeLease({.id = lease_id,
                     .session = session,
                     .split = lane,
@@ -186,7 +186,7 @@ std::optional<Lease> SplitTable::Grant(uint64_t lease_id, uint64_t session, int6
 
 std::optional<Lease> SplitTable::GrantAgain(uint64_t lease_id, uint64_t session, int64_t now_ms,
                                             int64_t age_ms, const std::set<uint64_t>& withheld) {
-  for (const auto& [id, lease] : leases_) {  // the oldest first
+  for (const auto& [id, lease] : leases_) {  // oldest first
     if (now_ms - lease.granted_ms < age_ms) break;
     const Split& split = splits_[lease.split];
     if (lease.session == session || split.holders > 1 || split.next == split.end) continue;
@@ -276,8 +276,8 @@ std::vector<uint32_t> LeastNext(const std::vector<const Ledger*>& ledgers, uint6
   for (const Ledger* ledger : ledgers) splits = std::min(splits, Begun(*ledger, base));
   const uint64_t end = base + splits;
   std::vector<uint32_t> least(splits, plan.split_batches());
-  // Only splits that a ledger has not finished are looked at: there may be thousands of ledgers and
-  // a million splits.
+  // Looks only at splits that a ledger has not finished: there may be thousands of ledgers and a
+  // million splits.
   for (const Ledger* ledger : ledgers) {
     uint64_t at = base;
     auto open = ledger->open().begin();
@@ -316,7 +316,7 @@ uint64_t BatchesReached(const std::vector<const Ledger*>& ledgers, const DataPla
   };
   for (const Ledger* ledger : ledgers) {
     for (const SplitInterval& interval : ledger->finished()) {
-      // The last lane of an epoch may end a round before others do.
+      // The last lane of an epoch may end one round earlier than others.
       const uint64_t looked_at = plan.lanes() > 0 ? splits_per_epoch : 1;
       const uint64_t before = interval.last() + 1 - std::min(looked_at, interval.last() + 1);
       for (uint64_t s = std::max(interval.first(), before); s <= interval.last(); ++s) {

@@ -11,10 +11,10 @@
 namespace paracord {
 namespace {
 
-constexpr int64_t kSayMissingMs = 2000;  // after the start, and then now and again
+constexpr int64_t kSayMissingMs = 2000;  // after the start; then every kSayMissingAgainMs
 constexpr int64_t kSayMissingAgainMs = 30000;
 constexpr int64_t kSilentMs = 2000;  // silence of a ps before it is reported
-constexpr size_t kStallsMax = 8;     // said one by one
+constexpr size_t kStallsMax = 8;     // named one by one
 
 }  // namespace
 

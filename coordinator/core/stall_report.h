@@ -1,8 +1,8 @@
-// These functions say for people who waits for whom and why: to a worker that asks in vain, in
-// `paracord status` and in the log. The core owns the only StallReport, which logs.
+// Tells people who waits for whom and why: in answers to workers without work, in `paracord status`
+// and in the log. The core owns the only StallReport, which logs.
 //
-// Invariants: what keeps training is logged once each time, whatever its numbers. Who is missing is
-// logged now and again until the cluster has formed and a worker has joined.
+// Invariants: each cause that stops training is logged once, even if its numbers change. Missing
+// tasks are logged repeatedly until the cluster has formed and a worker has joined.
 #pragma once
 
 #include <cstdint>
@@ -17,16 +17,16 @@ namespace paracord {
 std::string MissingTasks(const JobView& job);
 // Why a worker has nothing to do.
 std::string WaitReason(const JobView& job);
-// Who keeps whom, where all are there and batches or scores are computed; empty: nobody.
+// Which tasks block others while batches or scores are computed; empty: none do.
 std::string Stalls(const JobView& job, int64_t now_ms);
-// Why nothing moves; empty if it does.
+// Why the job makes no progress; empty if it does.
 std::string Waiting(const JobView& job, int64_t now_ms);
 
 class StallReport {
  public:
   StallReport(int64_t now_ms, Effects& effects);
 
-  // Called at ticks.
+  // Called at each tick.
   void Say(const JobView& job, int64_t now_ms);
 
  private:
@@ -34,7 +34,7 @@ class StallReport {
 
   Effects& effects_;
   int64_t say_missing_at_ms_;
-  std::string stalls_said_;  // without numbers
+  std::string stalls_said_;  // without digits
 };
 
 }  // namespace paracord

@@ -1,8 +1,9 @@
-// When job.state is written. Owned by the core, which makes what is written and emits the effect.
+// Decides when job.state is written. Owned by the core, which makes the contents and emits the
+// effect.
 //
-// Invariants: at most one write is in flight, and none while a claim of this coordinator is: the
-// write would carry an older generation than the claim, and look as if another coordinator led.
-// Whatever was to be written meanwhile is written after it.
+// Invariants: at most one write is in flight, and none while this coordinator claims a generation:
+// the write would carry an older generation than the claim, and look as if another coordinator led.
+// A change during a write or claim is written afterwards.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +23,7 @@ class StateWriter {
     pending_ = true;
     return true;
   }
-  // The write under way has ended. After a failure it is due again.
+  // The write under way has ended. A failed write is repeated.
   void End(const absl::Status& status, int64_t now_ms) {
     pending_ = false;
     if (absl::IsAborted(status)) return;  // another coordinator leads
@@ -34,7 +35,7 @@ class StateWriter {
   bool Due(int64_t now_ms) const { return again_ && !pending_ && now_ms >= at_ms_; }
 
   bool pending() const { return pending_; }
-  // Whether the state has changed since the last write began, or that has failed.
+  // Whether the state has changed since the last write began, or that write failed.
   bool again() const { return again_; }
   // Why the newest write failed; empty if it did not.
   const std::string& problem() const { return problem_; }
@@ -42,7 +43,7 @@ class StateWriter {
  private:
   bool pending_ = false;
   bool again_ = false;
-  int64_t at_ms_ = 0;  // after a write that failed
+  int64_t at_ms_ = 0;  // when to repeat a failed write
   std::string problem_;
 };
 

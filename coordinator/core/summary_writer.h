@@ -1,8 +1,9 @@
-// The writing of summary.json: the final report of a job. For a failed or drained job the write is
-// tried once, for a finished job until it succeeds. Owned by the core, which says what it reads.
+// Writes summary.json, the final report of a job: for a failed or drained job the write is tried
+// once, for a finished job until it succeeds. Owned by the core, which makes the text.
 //
-// Invariants: nothing is written behind a claim of our own, where the generation it is of would
-// look as if somebody else led; the word waits for the claim to end.
+// Invariant: nothing is written while this coordinator claims a generation: the write would carry
+// an older generation than the claim, and look as if another coordinator led. It waits for the
+// claim to end.
 #pragma once
 
 #include <cstdint>
@@ -19,29 +20,29 @@ class SummaryWriter {
  public:
   explicit SummaryWriter(Effects& effects) : effects_(effects) {}
 
-  // The job ends before it is done.
+  // The job ends before it is done: writes its summary.
   void Say(std::string text, const Generation& generation);
-  // A claim of our own has ended.
+  // A claim by this coordinator has ended: writes the summary that waited.
   void ClaimEnded(const Generation& generation);
-  // The final checkpoint is committed: the job is done as soon as this is written.
+  // The final checkpoint is committed: the job is done as soon as this summary is written.
   void SayDone(std::string text, const Generation& generation);
   bool done() const { return done_.has_value(); }
-  // Called at ticks before the end of the job: writes again what failed, after a pause.
+  // Called at ticks before the end of the job: repeats a failed write after a pause.
   void Tick(const Generation& generation, int64_t now_ms);
 
-  // Whether the word of a job that failed or was drained is not written yet.
+  // Whether the summary of a failed or drained job is still to be written.
   bool pending() const { return pending_; }
   void Written() { pending_ = false; }
-  // The word of a job that is done could not be written. True if no further try is worth it.
+  // The summary of a finished job could not be written. True if no further try is worthwhile.
   bool Failed(int64_t now_ms);
 
  private:
   Effects& effects_;
   bool pending_ = false;
-  std::optional<std::string> held_;  // until a claim under way has ended
+  std::optional<std::string> held_;  // waits for the end of a claim
   std::optional<std::string> done_;
   uint32_t tries_ = 0;
-  int64_t again_at_ms_ = 0;  // after a write that failed; 0: none did
+  int64_t again_at_ms_ = 0;  // when to repeat a failed write; 0: none failed
 };
 
 }  // namespace paracord

@@ -1,5 +1,5 @@
-// How many rows of growing tables a ps is asked for and is sent a second, from the counts that it
-// tells of. One for each ps, owned by its entry in the tracker. Pure.
+// How many rows of growing tables are pulled from and pushed to a ps in a second, from the counts
+// that the ps reports. One for each ps, in its entry of the tracker. Pure.
 #pragma once
 
 #include <cstdint>
@@ -15,16 +15,16 @@ class TableRates {
     double pulled = 0, pushed = 0;  // rows a second
   };
 
-  // The ps has described itself. A rate is that of the newest window of a few seconds; counts that
-  // are lower than before are those of a new life.
+  // Takes a new description of the ps. Rates are measured over windows of a few seconds; counts
+  // lower than before mean that the ps has restarted.
   void Take(const PsDescription& description, int64_t now_ms);
   Rate Of(uint32_t partition) const;
 
  private:
   struct Window {
     int64_t since_ms = 0;
-    uint64_t pulled = 0, pushed = 0;  // then
-    Rate rate{};                      // rate of the previous window
+    uint64_t pulled = 0, pushed = 0;  // counts at since_ms
+    Rate rate{};                      // rate in the previous window
   };
   std::map<uint32_t, Window> windows_;  // key: partition
 };

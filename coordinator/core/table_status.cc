@@ -23,8 +23,8 @@ void AddCounts(const TableCounts& one, TableCounts& sum) {
   for (const HotId& hot : one.hot()) *sum.add_hot() = hot;
 }
 
-// The hottest ids of all partitions, as signed numbers like those of an export: an id of -12 reads
-// -12. JSON's readers take numbers beyond 2^53 for others, so ids are text.
+// The most requested ids of all partitions, as signed numbers like those of an export (an id of -12
+// reads -12). Ids are text because JSON readers round numbers beyond 2^53.
 nlohmann::json HotIdsJson(const TableCounts& sum) {
   constexpr size_t kShown = 5;
   std::vector<HotId> hot(sum.hot().begin(), sum.hot().end());
@@ -41,7 +41,7 @@ nlohmann::json HotIdsJson(const TableCounts& sum) {
 
 nlohmann::json TablesJson(std::span<const VariableSpec> variables, const PsTracker& tracker) {
   std::map<uint32_t, TableCounts> sums;        // key: variable
-  std::map<uint32_t, TableRates::Rate> rates;  // the same
+  std::map<uint32_t, TableRates::Rate> rates;  // key: variable
   const std::vector<PartitionSpec>& layout = tracker.layout();
   for (uint32_t i = 0; i < tracker.size(); ++i) {
     const Ps& ps = tracker.all()[i];

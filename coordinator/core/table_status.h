@@ -1,4 +1,4 @@
-// Describes a job's growing tables for people. Pure.
+// Describes for people the growing tables of a job. Pure.
 #pragma once
 
 #include <span>
@@ -9,8 +9,8 @@
 
 namespace paracord {
 
-// Returns the sums over the partitions of each growing table, by the name of its variable; null if
-// no table grows.
+// Returns for each growing table, by the name of its variable, the sums over its partitions; null
+// if no table grows.
 nlohmann::json TablesJson(std::span<const VariableSpec> variables, const PsTracker& tracker);
 
 }  // namespace paracord

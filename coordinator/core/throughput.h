@@ -1,8 +1,8 @@
-// How fast workers compute, over the recent past: the window under way and the one before it. Only
+// How fast workers have computed recently: over the window under way and the previous one. Only
 // time in which the job trains counts. Owned by the core.
 //
-// Invariant: the length of the windows grows only between Start and Stop. A window in which nothing
-// was computed goes on, so that the rate falls while the last loss stays.
+// Invariant: a window gets longer only between Start and Stop. A window in which nothing was
+// computed does not end, so the rate falls while the last loss stays.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace paracord {
 
 class Throughput {
  public:
-  // The work of all workers in a stretch of time.
+  // The work of all workers in a period.
   struct Window {
     int64_t since_ms = 0, length_ms = 0;
     uint64_t computed = 0, samples = 0, staleness_sum = 0;
@@ -26,9 +26,9 @@ class Throughput {
     }
   };
 
-  // The time that batches took, over all sessions. A session's first report is left out, because it
-  // includes opening the data and the model. `seconds` are those of the sessions, one after
-  // another.
+  // The time that batches took, summed over all sessions (`seconds` adds up sessions that run in
+  // parallel). A session's first report is left out, because it includes opening the data and the
+  // model.
   struct Steps {
     uint64_t batches = 0;
     double seconds = 0, compute_seconds = 0, waited_seconds = 0;
@@ -36,26 +36,26 @@ class Throughput {
     uint32_t devices = 1;  // per worker
   };
 
-  // Training begins or goes on; it stops.
+  // Training begins or resumes (Start), or stops (Stop).
   void Start(int64_t now_ms);
   void Stop(int64_t now_ms);
   // Called at ticks: ends the window under way when it is long enough.
   void Tick(int64_t now_ms);
-  // Counts what a worker reports for the first time.
+  // Counts a worker's report, on its first arrival only.
   void Count(const WorkRequest& report, int64_t now_ms);
   // Adds one session's report to the steps: it covers the `elapsed_seconds` since the session's
   // last report, on `devices` devices, with `workers` sessions in the job.
   void CountSteps(const WorkRequest& report, double elapsed_seconds, size_t workers,
                   uint32_t devices);
 
-  // Both windows together; the rates of one in which nothing was computed mean nothing.
+  // Both windows together; losses and staleness are meaningless if nothing was computed.
   Window Recently(int64_t now_ms) const;
   const Steps& steps() const { return steps_; }
-  // When a worker last told of batches.
+  // When a worker last reported computed batches.
   std::optional<int64_t> counted_ms() const { return counted_ms_; }
 
  private:
-  Window window_, before_;  // under way, and the newest whole one
+  Window window_, before_;  // the window under way, and the last complete one
   bool running_ = false;
   std::optional<int64_t> counted_ms_;
   Steps steps_;

@@ -7,7 +7,7 @@
 namespace paracord {
 namespace {
 
-// Whether two states are of one metric and can be added up.
+// Whether two states are of the same metric and can be added up.
 bool SameKind(const MetricState& one, const MetricState& other) {
   return one.kind() == other.kind() && one.values_size() == other.values_size() &&
          one.label_weights_size() == other.label_weights_size();

@@ -10,7 +10,7 @@ namespace paracord {
 OpenEpoch Training::FirstOpen(const std::vector<const Ledger*>& ledgers, const DataPlan& plan,
                               const JobExtent& extent) const {
   const uint64_t splits_per_epoch = SplitsPerEpoch(plan);
-  // Whole epochs that every ledger has without a hole need no closer look.
+  // Whole epochs that every ledger has without a gap need no closer look.
   OpenEpoch open{.epoch = ledgers.empty() ? 0 : extent.epochs(), .next = {}};
   for (const Ledger* ledger : ledgers) {
     const bool from_start = ledger->finished_size() > 0 && ledger->finished(0).first() == 0;

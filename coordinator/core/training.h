@@ -1,9 +1,9 @@
-// The epoch that is trained: its splits, and which of them a push may still be under way for. Owned
-// by the core, which opens an epoch and closes it by what the ledgers of all partitions say.
+// The epoch in training: its splits, and for which of them a push may still be in flight. Owned by
+// the core, which opens an epoch, and closes it when the ledgers of all partitions have it.
 //
-// Invariants: at most one epoch is open, and all before closed() are done by the ledgers. A split
-// that a lease was lost of stays abandoned until a new generation keeps its pushes out, or until
-// the next epoch opens.
+// Invariants: at most one epoch is open, and the ledgers have all epochs before closed(). A split
+// whose lease was lost stays abandoned until a new generation fences its pushes, or until the next
+// epoch opens.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace paracord {
 
-// An epoch that some partition lacks a batch of, and for each of its splits the first such batch.
+// An epoch of which some partition lacks a batch, and for each split the first missing batch.
 struct OpenEpoch {
   uint64_t epoch = 0;
   std::vector<uint32_t> next;
@@ -31,28 +31,27 @@ class Training {
   // How many epochs are done.
   uint64_t closed() const { return closed_; }
 
-  // The first epoch that is not done by these ledgers; the one behind the last if all are.
+  // The first epoch that is not done by these ledgers; the number of epochs if all are done.
   OpenEpoch FirstOpen(const std::vector<const Ledger*>& ledgers, const DataPlan& plan,
                       const JobExtent& extent) const;
 
-  // All epochs before this one are done. True if that is new.
+  // All epochs before `epoch` are done. True if that is news.
   bool CloseBefore(uint64_t epoch);
   void Open(const OpenEpoch& open, uint64_t batches, const DataPlan& plan);
-  // No epoch is open any more.
+  // Closes the open epoch.
   void Close() { table_.reset(); }
 
-  // A restore took batches back: those up to this number, which were done before, are computed
-  // again.
+  // After a restore: the batches below `batches` were done before and are computed again.
   void GoesAgainTo(uint64_t batches) { again_to_ = batches; }
   uint64_t again_to() const { return again_to_; }
 
-  // A push of this split may be under way, of a worker that nobody hears of.
+  // A push for this split may be in flight, from a worker that is no longer heard.
   void Abandon(uint64_t split) { abandoned_.insert(split); }
-  // A new generation keeps out whatever was under way.
+  // A new generation fences every push in flight.
   void Fenced() { abandoned_.clear(); }
-  // Whether a push of this split may be under way.
+  // Whether a push for this split may be in flight.
   bool MayBePushed(uint64_t split) const;
-  // Ends the leases of a session, all but those in `held`, and abandons their splits.
+  // Ends the leases of a session except those in `held`, and abandons their splits.
   std::vector<LeaseState> EndSession(uint64_t session, const std::set<uint64_t>& held = {});
 
  private:

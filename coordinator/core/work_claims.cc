@@ -17,7 +17,7 @@ uint64_t Times(uint64_t a, uint64_t b) {
   return __builtin_mul_overflow(a, b, &product) ? kMost : product;
 }
 
-// A worker reports many times in so many seconds.
+// Workers report many times in so many seconds.
 constexpr double kReportSecondsMax = 1e6;
 
 absl::Status Refuse(const std::string& what) {
@@ -28,7 +28,7 @@ absl::Status Refuse(const std::string& what) {
 
 absl::Status WorkClaims::Add(const WorkRequest& report, const DataPlan& plan, uint64_t batches,
                              double elapsed_seconds) {
-  // An earlier session may have left work unreported.
+  // An earlier session of the task may have left work unreported.
   const uint64_t most = granted + Times(LeasesOfSessionMax(plan), plan.split_batches());
   const auto beyond = [](uint64_t before, uint64_t more, uint64_t limit) {
     return more > limit - std::min(before, limit);

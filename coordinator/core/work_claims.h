@@ -1,6 +1,6 @@
 // The work that a session can have done: the batches of its leases, each computed once, and the
-// unreported batches of earlier sessions of its task. A report beyond that cannot be true, and is
-// not counted, so that nobody can write any number into the status and the summary. Pure; one in
+// unreported batches of earlier sessions of its task. A report beyond that is false and does not
+// count, so no worker can write arbitrary numbers into the status and the summary. Pure; one in
 // each session.
 #pragma once
 
@@ -12,20 +12,20 @@
 namespace paracord {
 
 struct WorkClaims {
-  uint64_t granted = 0;  // batches
+  uint64_t granted = 0;  // batches of leases
   uint64_t computed = 0;
-  uint64_t told = 0;  // batches that it told the history of
+  uint64_t told = 0;  // batches reported to EpochHistory
   uint64_t duplicates = 0;
   uint64_t samples = 0;
   uint64_t staleness_sum = 0;
-  double waited_seconds = 0;  // for lanes of others
+  double waited_seconds = 0;  // for lanes of other workers
 
   void Grant(const Lease& lease) { granted += lease.end_batch() - lease.first_batch(); }
-  // The end of a lease at hand moves on by so many batches.
+  // The end of a lease moves on by `batches`.
   void Extend(uint64_t batches) { granted += batches; }
-  // Counts what a report says. INVALID_ARGUMENT, with the number that cannot be, and nothing is
-  // counted: `batches` is how many the job has in all. Nobody waits for longer than the
-  // `elapsed_seconds` since the report before, of which no more are counted.
+  // Counts a report. INVALID_ARGUMENT names an impossible number, and nothing is counted. The job
+  // has `batches` batches in all. Waiting time counts up to `elapsed_seconds`, the time since the
+  // previous report.
   absl::Status Add(const WorkRequest& report, const DataPlan& plan, uint64_t batches,
                    double elapsed_seconds);
 };
