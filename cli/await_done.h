@@ -10,17 +10,18 @@
 
 namespace paracord {
 
-// How long a summary of a job that failed has to stay as it is until nobody is expected to start
-// the job again: after a failure that another start repeats, somebody who has mended the job starts
-// its coordinator about when this wait begins, which takes the old summary away; after a failure
-// that another start may mend, supervisors pause for minutes before they try again.
+// How long the summary of a failed job has to stay unchanged until no restart is expected. A new
+// coordinator removes the old summary. kFailedForGood is for a failure that would recur: a person
+// who has mended the job starts the coordinator at about the time when this wait begins.
+// kFailedForNow is for a failure that a restart may mend: supervisors pause for minutes before they
+// try again.
 inline constexpr std::chrono::seconds kFailedForGood(60);
 inline constexpr std::chrono::seconds kFailedForNow(3600);
 
-// Waits until the summary in `dir` says that the job is done, however long that takes; a job that
-// was stopped is waited for as well. `pause` is called between two looks, and returns how long it
-// took. FAILED_PRECONDITION: the job has failed, with the reason that the summary gives, and nobody
-// has started it again.
+// Waits until the summary in `dir` says that the job is done, however long that takes, also while
+// the job is stopped. `pause` is called between two looks, and returns how long it took.
+// FAILED_PRECONDITION gives the summary's reason: the job has failed, and nobody has started it
+// again.
 absl::Status AwaitDone(Files& files, const std::string& dir,
                        const std::function<std::chrono::seconds()>& pause);
 

@@ -17,8 +17,8 @@
 
 namespace paracord {
 
-// Of a table: how many rows a batch reads, and their bytes as they travel, of all ps and of the ps
-// with the most.
+// For one table: how many rows a batch reads, and their bytes as they travel, over all ps and on
+// the ps with the most.
 struct TableNeed {
   std::string name;
   uint64_t ids = 0, bytes = 0;
@@ -27,11 +27,12 @@ struct TableNeed {
 
 // The contents of one ps, and the cost of exchanging a batch with it.
 struct PsNeed {
-  uint64_t variables = 0, pushed = 0;  // bytes (NeedOf in store/loader.h)
-  uint64_t rounds = 0;                 // the same
-  bool round_rows = false;             // the same
+  // Bytes of variables and of pushed gradients, and the needs of rounds (NeedOf in store/loader.h).
+  uint64_t variables = 0, pushed = 0;
+  uint64_t rounds = 0;
+  bool round_rows = false;
   // Bytes of the partitions that this ps prepares as their second holder, in asynchronous training.
-  // It refuses none for want of room: then it has no copies.
+  // A ps without room for copies does not refuse them: the job then runs without copies.
   uint64_t copy_variables = 0, copy_pushed = 0;
   uint64_t header_bytes = 0, pieces = 0;  // bytes and pieces of the request
   uint64_t request_bytes = 0, ids = 0;    // the whole request, and the ids in it

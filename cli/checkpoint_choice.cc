@@ -17,7 +17,7 @@
 namespace paracord {
 namespace {
 
-// Says where the job of a folder is that is none itself: `paracord.fit(..., dir=D)` trains in
+// If `dir` is not a job's directory, says where the job is: `paracord.fit(..., dir=D)` trains in
 // D/run.
 std::string HoldsNone(Files& files, const std::string& dir, const std::string& checkpoints) {
   const std::string below = dir + "/run";

@@ -25,17 +25,17 @@ inline constexpr int kLooksMax = 10;
 struct ChosenCheckpoint {
   std::string directory;
   Manifest manifest;
-  std::vector<std::vector<float>> values;  // whole, in the order of manifest.variables
+  std::vector<std::vector<float>> values;  // complete, in the order of manifest.variables
   VariableIds ids;                         // for growing tables
-  std::unique_ptr<CheckpointRows> rows;    // of tables without values; null: all have values
+  std::unique_ptr<CheckpointRows> rows;    // rows of tables left out of `values`; null: none are
 
   StoredVariables stored() const { return {manifest.variables, values, ids, rows.get()}; }
 };
 
-// Returns the checkpoint of `step`; without a step the choice of the job's restore_best, or else
-// the newest healthy one. `notes` names a choice of restore_best, each damaged checkpoint that was
-// skipped for an earlier one, and the loss of a finished job's last checkpoint. NOT_FOUND: no
-// checkpoint is left; INVALID_ARGUMENT: the directory does not exist. `dir` is absolute. Where the
+// Returns the checkpoint of `step`; without a step, the one that the job's restore_best chose, or
+// else the newest healthy one. `notes` names a choice by restore_best, each damaged checkpoint that
+// was skipped for an earlier one, and the loss of a finished job's last checkpoint. NOT_FOUND: no
+// checkpoint is left; INVALID_ARGUMENT: the directory does not exist. `dir` is absolute. If the
 // values would take more than `values_bytes_max`, rows of tables are left in the files.
 absl::StatusOr<ChosenCheckpoint> ChooseCheckpoint(Files& files, const std::string& dir,
                                                   std::optional<int64_t> step, std::ostream& notes,

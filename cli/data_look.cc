@@ -38,15 +38,15 @@ bool Note(const std::string& key, const absl::Status& status, Problems& problems
   return false;
 }
 
-// Returns `spec` for a process that wants the first records alone; nullopt if finding them would
-// read more than kWholeBytesMax, or needs another storage.
+// Returns `spec` for a process that reads only the first records; nullopt if finding them would
+// read more than kWholeBytesMax, or needs an object store.
 std::optional<DataSpec> OfFirstRecords(Files& files, DataSpec spec) {
   const bool tfrecord = spec.format == "tfrecord";
   uint64_t bytes = 0;
   bool packed = false;
   for (const SourcePath& source : PathsOf(spec)) {
     if (!SchemeOf(source.path).empty()) return std::nullopt;
-    if (source.key == "folder") continue;  // of images, of which so many files are opened
+    if (source.key == "folder") continue;  // only the first images are opened
     if (source.key.ends_with(".folder")) return std::nullopt;
     const auto paths = ExpandGlob(files, source.path);
     if (!paths.ok()) return std::nullopt;
@@ -62,7 +62,7 @@ std::optional<DataSpec> OfFirstRecords(Files& files, DataSpec spec) {
   if (bytes <= kWholeBytesMax) return spec;
   if ((spec.format != "csv" && !tfrecord) || packed) return std::nullopt;
   spec.walked_max = kFirstRecords;
-  spec.options.erase("part");  // which is of all records
+  spec.options.erase("part");  // a part is a share of all records, which are not counted here
   return spec;
 }
 
@@ -74,7 +74,7 @@ void NoteDoubt(const std::string& key, const absl::Status& status,
                                 ": its batch will fail, and \"failures\" says what then"));
 }
 
-// Opens a source. Returns null if it has a problem, which is noted, or is not looked at.
+// Opens a source. Returns null if the source has a problem, which is noted, or is not read here.
 std::unique_ptr<DataSource> OpenFirst(Files& files, const std::string& key, const DataSpec& spec,
                                       Problems& problems, std::vector<std::string>& doubts) {
   const std::optional<DataSpec> bounded = OfFirstRecords(files, spec);
@@ -87,7 +87,7 @@ std::unique_ptr<DataSource> OpenFirst(Files& files, const std::string& key, cons
   return *std::move(source);
 }
 
-// Adds what the job's model refuses of the data, of which `test` may be null.
+// Adds the problems that the job's model finds in the data; `test` may be null.
 void LookWithModel(const Job& job, const DataSource& train, const DataSource* test,
                    Problems& problems, std::vector<std::string>& doubts) {
   Job small = job;

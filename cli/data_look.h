@@ -18,13 +18,14 @@ namespace paracord {
 // outside of what its model takes. Records that cannot be read are left to CheckFirstValues.
 absl::Status LookAtFirst(const DataSource& source, GradientProgram& program, LookupCounts& counts);
 
-// INVALID_ARGUMENT has a line for each problem of the files of `data.train` and `data.test` and of
-// reading their first 1,000 records (fewer if large), in the words of `paracord validate`. `doubts`
-// gets a line for each source with a value there that its batch would fail for, such as NaN or a
-// label of no class: the job's key `failures` says what then. A program in a process is not run: of
-// its data only what the files hold is checked. What is read is bounded: of files of more than 256
-// MiB together, CSV and TFRecord are read up to the last of these records, and others not at all,
-// nor is anything in an object store. Errors of storage are left to the workers.
+// INVALID_ARGUMENT has a line for each problem with the files of `data.train` and `data.test` and
+// with reading their first 1,000 records (fewer if large), in the words of `paracord validate`.
+// `doubts` gets a line for each source whose first records have a value for which a batch would
+// fail, such as NaN or a label of no class: the job's key `failures` decides then. A program in a
+// process is not run; only the contents of its data files are checked. The reading is bounded: if
+// files have more than 256 MiB together, CSV and TFRecord are read up to the last of these records,
+// and other formats not at all. Nothing is read from an object store. Errors of storage are left to
+// the workers.
 absl::Status CheckFirstRecords(Files& files, const Job& job, std::vector<std::string>& doubts);
 
 }  // namespace paracord

@@ -31,8 +31,8 @@ std::vector<Finding> CheckJobDir(Files& files, const std::string& dir, int64_t u
 Finding CheckPeer(Network& network, const std::string& key, const std::string& address, bool ours);
 // Whether the own certificate holds, and for how long: it expires at `expires_unix_s`.
 Finding CheckCertificate(const std::string& path, int64_t expires_unix_s, int64_t unix_ms);
-// Looks at the status of a running job: partitions that are on one ps although the job has copies,
-// and a move to other ps that waits or was given up. None for a job without both.
+// Looks at the status of a running job for partitions on a single ps although the job has copies,
+// and for a move to other ps that waits or was abandoned. None for a job without copies or moves.
 std::vector<Finding> CheckCopiesAndMove(const nlohmann::json& status);
 // Checks whether the environment arms failpoints, as tests do: daemons started from it would fail
 // on purpose.

@@ -308,7 +308,8 @@ class Guesser {
   std::vector<size_t> NextColumns(const InputLook& input) {
     std::vector<size_t> found;
     const size_t most = input.numbers.value_or(inputs_.size() == 1 ? look_.columns.size() : 1);
-    const bool open = !input.numbers.has_value() && inputs_.size() == 1;  // of any width
+    // An only input of any width takes every column that fits.
+    const bool open = !input.numbers.has_value() && inputs_.size() == 1;
     for (size_t i = 0; i < look_.columns.size() && found.size() < most; ++i) {
       const ColumnLook& column = look_.columns[i];
       const bool fits = input.dtype == "string" ? !column.is_number()

@@ -1,5 +1,5 @@
-// The names, keys and values that Kubernetes takes (k8s.io/apimachinery, pkg/util/validation), so
-// that `paracord render` refuses what an API server would refuse later. Pure.
+// The names, keys and values that Kubernetes accepts (k8s.io/apimachinery, pkg/util/validation):
+// `paracord render` refuses all others, before an API server would. Pure.
 #pragma once
 
 #include <string_view>

@@ -1,5 +1,4 @@
-// Says of the columns of a CSV file that `paracord init` gives to no input why, and what would take
-// them. Pure.
+// Says why `paracord init` gives columns of a CSV file to no input, and what would take them. Pure.
 #pragma once
 
 #include <string>

@@ -14,21 +14,21 @@ namespace paracord {
 
 class LeftOut {
  public:
-  // Returns the outputs of records first to first + count - 1, of which `examples` may lack some.
+  // Returns the outputs of `count` records from `first` on, some of which `examples` may lack.
   std::vector<Column> Fill(std::vector<Column> outputs, const Batch& examples, uint64_t first,
                            size_t count);
-  // As DataSource::Fields; of a record that cannot be read the texts are empty.
+  // As DataSource::Fields; a record that cannot be read has empty texts.
   absl::StatusOr<std::vector<std::string>> Fields(const DataSource& source,
                                                   std::span<const uint64_t> records,
                                                   std::span<const std::string> names) const;
 
   uint64_t count() const { return count_; }
-  // A line for people; empty if none was left out.
+  // A line for people; empty if no record was left out.
   std::string Line() const;
 
  private:
   uint64_t count_ = 0;
-  std::string first_;  // where
+  std::string first_;  // the first record left out
 };
 
 }  // namespace paracord

@@ -40,7 +40,8 @@ void MovePaths(json& value, const std::string& directory) {
 // Whether workers hold the variables, as the manifest of nodes has it.
 bool AreNodes(const ManifestOptions& options) { return options.ps == 0; }
 
-// Whether the workers' number follows the use of their processors, which says nothing of GPUs.
+// Whether an autoscaler sets the number of workers by the use of their processors, which GPUs make
+// meaningless.
 bool HasAutoscaler(const ManifestOptions& options) { return options.spot && options.gpus == 0; }
 
 std::string ClusterJson(const ManifestOptions& options) {
@@ -71,7 +72,7 @@ std::string Indented(const std::string& text) {
 absl::StatusOr<std::string> ConfigMap(const Job& job, const std::string& directory,
                                       const ManifestOptions& options) {
   json document = json::parse(JobToJson(job));
-  // What only the strategy or the cluster says is not the user's word in another cluster.
+  // A consistency that only the strategy or the cluster implies may differ in the new cluster.
   if (!job.guarantees.consistency_said) {
     for (const char* key : {"consistency", "recovery"}) document.erase(key);
   }
@@ -171,7 +172,8 @@ void AddKindOfPs(const ManifestOptions& options, std::map<std::string, std::stri
   values["leader"] = "batch.kubernetes.io/job-completion-index: \"0\"";
   values["budget"] = absl::StrCat("minAvailable: ", count - 1);  // a Job has no scale
   values["ps"] = values["of-set"] = "";
-  // A ps ends with the coordinator's code: another start after these ends alike.
+  // A ps exits with the coordinator's exit code, and a restart after these codes would end the same
+  // way.
   values["ps-job"] = Lines(
       {values["suspend"], values["ttl"].empty() ? "" : "ttlSecondsAfterFinished: " + values["ttl"],
        absl::StrCat("completions: ", count), absl::StrCat("parallelism: ", count),
@@ -192,8 +194,8 @@ std::vector<std::string> SpotNodes(const std::string& op) {
           "{key: kubernetes.azure.com/scalesetpriority, operator: " + op + ", values: [spot]}"};
 }
 
-// Adds the nodes that may vanish, which workers prefer and the others avoid, and for the workers
-// the Deployment in place of their Job.
+// Adds the affinity for spot nodes, which workers prefer and other pods avoid, and replaces the
+// workers' Job by a Deployment.
 void AddSpot(const ManifestOptions& options, const std::string& role,
              std::map<std::string, std::string>& values) {
   for (const char* key : {"worker-selector", "worker-stay", "worker-affinity", "node-affinity"}) {

@@ -76,9 +76,9 @@ std::string ObjectName(std::string_view text);
 // Returns the claim `name` for checkpoints, which outlives the objects of the job, as YAML.
 absl::StatusOr<std::string> StorageManifest(const ManifestOptions& options);
 
-// Returns all objects that a job needs, but for the claim, as one YAML stream. Paths below
-// `directory`, the job file's, become paths below /data of the pods. INVALID_ARGUMENT: the job does
-// not fit into a ConfigMap.
+// Returns all objects that a job needs, except the claim, as one YAML stream. Paths below
+// `directory` (that of the job file) become paths below /data in the pods. INVALID_ARGUMENT: the
+// job does not fit into a ConfigMap.
 absl::StatusOr<std::string> KubernetesManifests(const Job& job, const std::string& directory,
                                                 const ManifestOptions& options);
 

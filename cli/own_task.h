@@ -1,5 +1,5 @@
-// Decides which program `paracord run` becomes for its task in a cluster, and which child process
-// it starts. Pure.
+// Finds the daemon that `paracord run` becomes for its task in a cluster, and the child process, if
+// any, to start first. Pure.
 #pragma once
 
 #include <cstdint>

@@ -26,7 +26,7 @@ struct Command {
   bool for_developers = false;
 };
 
-// Writes rows unchanged for another program; only a terminal is spared control characters.
+// Writes rows unchanged if another program reads them; a terminal gets no control characters.
 int Predict(Args args) {
   const bool terminal = isatty(STDOUT_FILENO) != 0;
   return RunPredict(args, terminal ? TerminalOut() : std::cout, TerminalErr());
@@ -107,7 +107,7 @@ int Main(int argc, char** argv) {
                   << " is set, which is for tests: this command "
                   << "and what it starts will fail on purpose at " << armed << "\n";
   }
-  (void)WantDescriptors(0);  // all there are, as a worker has: data may be many files
+  (void)WantDescriptors(0);  // the most allowed, like a worker: data may be many files
   const std::vector<std::string> args(argv + 1, argv + argc);
   if (args.size() > 1 && args[0] == "help") {  // `help COMMAND`; an unknown command is reported
     std::vector<std::string> asked(argv, argv + 1);

@@ -191,7 +191,8 @@ struct OnDisk {
 };
 OnDisk CountOnDisk(const CheckpointSpec& spec) {
   const uint64_t of_chain = std::max<uint32_t>(spec.full_every, 1);
-  // The newest `keep` lie in at most so many chains, each kept back to its full checkpoint.
+  // The newest `keep` checkpoints lie in at most so many chains, each of which is kept from its
+  // full checkpoint on.
   const uint64_t chains = (spec.keep + of_chain - 2) / of_chain + 1;
   if (of_chain == 1) return {spec.keep + uint64_t{1}, 0};
   return {chains + 1, chains * (of_chain - 1)};

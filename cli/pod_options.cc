@@ -20,9 +20,10 @@ namespace {
 
 constexpr std::string_view kPolicies[] = {"Always", "IfNotPresent", "Never"};
 constexpr std::string_view kEffects[] = {"NoSchedule", "PreferNoSchedule", "NoExecute"};
-constexpr size_t kAnnotationBytesAll = 256 << 10;  // Kubernetes' limit for those of an object
+// Kubernetes' limit for all annotations of an object.
+constexpr size_t kAnnotationBytesAll = 256 << 10;
 
-// By these labels Services, policies and controllers find the pods of a job.
+// Services, policies and controllers find the pods of a job by these labels.
 constexpr std::string_view kLabelsOfOthers[] = {"app.kubernetes.io/name",
                                                 "app.kubernetes.io/instance",
                                                 "app.kubernetes.io/component",
@@ -61,7 +62,7 @@ absl::Status CheckPodKeys(const std::string& flag, const std::vector<std::string
   for (const std::string& entry : entries) {
     const std::string key = EntryOf(entry).key;
     if (key.empty()) return RefusePod(flag, entry, " is no KEY=VALUE");
-    // Of annotations' domains Kubernetes takes capitals as well.
+    // Kubernetes also accepts capitals in the domains of annotations.
     if (!IsLabelKey(flag == "--annotation" ? absl::AsciiStrToLower(key) : key)) {
       return RefusePod(flag, key, kRuleOfKeys);
     }
@@ -171,8 +172,8 @@ std::string Quoted(const std::string& text) {
   return quoted;
 }
 
-// Returns "  KEY: VALUE" of each entry, below a title unless that is empty; "" without entries. A
-// key such as `on` is a text in quotes alone.
+// Returns "  KEY: VALUE" of each entry, below a title unless it is empty; "" without entries. A key
+// such as `on` is a string only in quotes.
 std::string Mapping(const std::string& title, const std::vector<std::string>& entries) {
   std::vector<std::string> lines;
   if (!title.empty() && !entries.empty()) lines.push_back(absl::StrCat(title, ":"));

@@ -71,8 +71,8 @@ class StopOnSignal {
   struct sigaction interrupt_ = {}, terminate_ = {};
 };
 
-// The files that predict reads. After a stop is requested every read fails, which ends the opening
-// of large data.
+// The files that predict reads. After a stop is requested every read fails, so that the opening of
+// large data ends.
 class StoppableFiles : public InputFiles {
  public:
   absl::StatusOr<std::unique_ptr<ReadFile>> Open(const std::string& path) override {
@@ -118,8 +118,8 @@ class StreamFile : public WriteFile {
   std::ostream& out_;
 };
 
-// Says how far the records are: on a terminal in a line that rewrites itself, for programs as an
-// object a line.
+// Shows how many records are done: on a terminal in a line that is redrawn, for programs as one
+// JSON object a line.
 class RowProgress {
  public:
   RowProgress(uint64_t records, bool as_json, std::ostream& err)
@@ -224,7 +224,7 @@ class Prediction {
   std::unique_ptr<PredictModel> model_;
   std::unique_ptr<PredictionWriter> writer_;  // made with the first outputs
   uint64_t nans_ = 0;
-  std::string first_nan_;  // where
+  std::string first_nan_;  // the record of the first NaN
   LeftOut left_out_;
 };
 
@@ -348,7 +348,7 @@ absl::Status Prediction::PredictAll(const std::string& path) {
     }
     code_ = ExitCode::kFailed;
     const absl::StatusOr<const Batch*> loaded = loader.Next();
-    if (stop_asked) continue;  // the error of a read may be that
+    if (stop_asked) continue;  // a failed read may be caused by the stop
     ASSIGN_OR_RETURN(const Batch* const examples, loaded);
     if (examples == nullptr) return absl::InternalError("the records end too early");
     ASSIGN_OR_RETURN(std::vector<Column> outputs, model_->Predict(*examples));

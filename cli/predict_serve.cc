@@ -30,7 +30,7 @@ constexpr char kRowsPath[] = "/(rows of the request)";
 constexpr char kReplyPath[] = "/(reply)";
 constexpr char kCsvTensor[] = "csv", kIdsTensor[] = "ids";
 
-// The process's files, the tensors held in a frame, and the outputs for an answer.
+// The process's files, the tensors of a request's frame, and the outputs of its answer.
 class FrameFiles : public AllFiles {
  public:
   std::map<std::string, std::string> held;
@@ -96,7 +96,7 @@ uint64_t EachOf(const Column& column) {
                          std::multiplies<>());
 }
 
-// Adds the last example again and again, until there are `size`.
+// Repeats the last example until there are `size` examples.
 void FillUp(uint32_t size, Batch& batch) {
   for (Column& column : batch.inputs) {
     const uint64_t each = EachOf(column), last = (batch.examples - 1) * each;
@@ -140,9 +140,9 @@ class Server {
   FrameFiles files_;
   std::unique_ptr<PredictModel> model_;  // null: there are no values
   Job job_;
-  std::optional<DataSpec> rows_;  // how the text of rows is read; nullopt: the job's are no rows
+  std::optional<DataSpec> rows_;  // how rows of text are read; nullopt: no rows of text
   InputForms forms_;
-  std::set<std::string> ids_;  // the inputs of which the rows have nothing but ids
+  std::set<std::string> ids_;  // inputs whose features are all ids
   bool built_ = false;
 };
 

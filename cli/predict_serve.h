@@ -13,12 +13,12 @@
 
 namespace paracord {
 
-// A frame of more bytes is refused.
+// The largest frame; a larger one is refused.
 inline constexpr uint64_t kFrameBytesMax = uint64_t{1} << 30;
 
-// Serves until `in` ends. With neither a checkpoint nor weights only what a model would be given is
-// answered. A request that is wrong is answered with an error and ends nothing; after an error here
-// `code` is the one to leave with.
+// Serves until `in` ends. With neither a checkpoint nor weights, requests are answered with the
+// inputs that the model would get. A wrong request is answered with an error, and serving goes on.
+// After an error of the process itself, `code` is the exit code.
 absl::Status ServePredictions(const PredictModelFlags& flags, std::istream& in, std::ostream& out,
                               std::ostream& notes, ExitCode& code);
 

@@ -18,7 +18,7 @@ namespace paracord {
 
 enum class PredictionFormat { kCsv, kJsonl, kNpy };
 
-// Of an output with more numbers a CSV is no table any more.
+// The most numbers of an output in a CSV file.
 inline constexpr uint64_t kCsvNumbersMax = 4096;
 
 // The columns that all records share.
@@ -43,7 +43,7 @@ class PredictionWriter {
 // The name of an output's file, column or key.
 std::string PredictionName(const Column& output);
 
-// Opens a file of an array's name; "" where the format has one file.
+// Opens the file for the named array; "" if the format has one file.
 using OpenPredictionFn =
     std::function<absl::StatusOr<std::unique_ptr<WriteFile>>(const std::string& name)>;
 // INVALID_ARGUMENT names what the format cannot hold, and a format that can.

@@ -27,8 +27,8 @@ std::string WithoutNumbers(std::string text) {
   return text;
 }
 
-// A piece of an epoch's line. Where the terminal is too narrow for all of them, the piece with the
-// highest number goes first.
+// A part of an epoch's line. If the terminal is too narrow for all parts, the part with the highest
+// number is dropped first.
 struct EpochPiece {
   std::string text;
   size_t goes;
@@ -37,8 +37,8 @@ struct EpochPiece {
 constexpr size_t kTrainLossGoes = 1, kTestLossGoes = 2, kTestMetricsGo = 10'000,
                  kTrainMetricsGo = 20'000, kSecondsGo = 30'000, kRateGoes = 30'001;
 
-// Adds "loss 0.3512" and " accuracy 0.9012", the loss first, behind a title. The first piece, which
-// has the title, goes last.
+// Adds "loss 0.3512" and " accuracy 0.9012", the loss first, after a title. The first part, which
+// has the title, is dropped last.
 void AddMetrics(const nlohmann::json& metrics, std::string title, size_t loss_goes,
                 size_t others_go, std::vector<EpochPiece>& pieces) {
   const auto add = [&](const std::string& name, double value, size_t goes) {
@@ -117,8 +117,8 @@ void Progress::ShowEpochs(const nlohmann::json& history, bool evaluating) {
   }
 }
 
-// Shows evaluations that are new, or that a restore has changed. Those of an epoch that is shown
-// with them have no other line.
+// Shows evaluations that are new, or that a restore has changed. An evaluation that ShowEpochs
+// showed in the line of its epoch gets no other line.
 void Progress::ShowEvaluations(const nlohmann::json& status) {
   for (const nlohmann::json& evaluation : status.at("evaluations")) {
     const auto epoch = evaluation.at("epoch").get<uint64_t>();
@@ -138,7 +138,7 @@ void Progress::ShowEvaluations(const nlohmann::json& status) {
   }
 }
 
-// Shows each problem once, whatever its numbers: a full disk fails one round after the other.
+// Shows each problem once, even if its numbers change: a full disk fails round after round.
 void Progress::ShowCheckpoint(const nlohmann::json& status) {
   const nlohmann::json refused = status.at("checkpoint").value("refused", nlohmann::json::object());
   for (const auto& [name, why] : refused.items()) {
@@ -167,7 +167,7 @@ void Progress::ShowCheckpoint(const nlohmann::json& status) {
   }
 }
 
-// Shows who waits for whom once that has lasted a moment. The bar shows it in its own line.
+// Shows who waits for whom once the wait has lasted a moment. The bar shows it in its own line.
 void Progress::ShowWaiting(const nlohmann::json& status) {
   const std::string phase = status.at("phase").get<std::string>();
   const bool told = phase == "forming" || phase == "loading" || phase == "training";
@@ -256,8 +256,8 @@ void Progress::ShowLine(const nlohmann::json& status, int64_t age_ms) {
   const bool rate = age_ms < kSilentMs && !status.contains("waiting");
   const std::string note = Note(status, age_ms);
   if (style_ == Style::kBar) {
-    // The text must not wrap, wherever the margin is by now: a line beyond it would stay, and a new
-    // one appear each time.
+    // The text must not wrap, even if the terminal has become narrower: a longer line would stay,
+    // and be repeated at every redraw.
     out_ << "\r\x1b[K\x1b[?7l" << TerminalText(ProgressLine(status, note, rate, columns_()))
          << "\x1b[?7h" << std::flush;
     bar_shown_ = true;

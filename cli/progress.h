@@ -1,6 +1,6 @@
-// Shows a job's progress from the coordinator's status: a line for every epoch, and below it one
-// that is drawn again on a terminal, or, elsewhere, a line of progress after a minute without any;
-// one JSON object a line with --json. Used in one thread.
+// Shows a job's progress from the coordinator's status: a line for every epoch, and below these
+// lines a line that is redrawn on a terminal; elsewhere a line of progress after a minute without
+// any; with --json one JSON object a line. Used in one thread.
 #pragma once
 
 #include <cstdint>
@@ -27,11 +27,11 @@ class Progress {
   // Shows a status. `age_ms` is the time since the coordinator gave it; `problem` says why there is
   // no newer one.
   void Show(const nlohmann::json& status, int64_t age_ms = 0, const std::string& problem = "");
-  // Shows the epochs and evaluations that only the job's summary has: a job may end right after
-  // one, before a status shows it.
+  // Shows the epochs and evaluations that only the job's summary has, because a job may end right
+  // after an epoch, before a status shows it.
   void ShowLast(const nlohmann::json& summary);
-  // All epochs before this one, counted from 0, are shown: the history of a status that is shown
-  // has to begin with it.
+  // All epochs before this one (counted from 0) are shown: the history of the next status has to
+  // begin with it.
   uint64_t epochs_shown() const { return epochs_shown_; }
   // Writes a line such as "worker:1 died (signal 9) and was restarted".
   void Event(const std::string& kind, const std::string& text);
@@ -50,7 +50,7 @@ class Progress {
   void ShowLine(const nlohmann::json& status, int64_t age_ms);
   // Returns the text without control characters, and on a terminal broken between words.
   std::string Laid(const std::string& text) const;
-  // Returns what the numbers of a status do not say; "" if nothing.
+  // Returns the text for facts that the numbers of a status do not show; "" if there are none.
   std::string Note(const nlohmann::json& status, int64_t age_ms) const;
 
   static constexpr double kWaitingSecondsLeast = 1;
@@ -63,12 +63,12 @@ class Progress {
   const std::function<size_t()> columns_;
   const bool coloured_;
   std::map<uint64_t, nlohmann::json> evaluations_shown_;  // the metrics shown last, by epoch
-  uint64_t epochs_ = 0;                                   // of the job, as the newest status says
-  std::set<std::string> refused_shown_;                   // names of checkpoints
-  std::string failure_;                                   // the batch's or program's shown last
-  uint64_t program_losses_ = 0;                           // of the last status
-  std::string checkpoint_problem_;                        // the problem shown last
-  bool checkpoint_waits_ = false;                         // it was shown as what ends the job
+  uint64_t epochs_ = 0;                  // the job's number of epochs in the newest status
+  std::set<std::string> refused_shown_;  // names of checkpoints
+  std::string failure_;                  // the batch's or program's shown last
+  uint64_t program_losses_ = 0;          // program losses in the last status
+  std::string checkpoint_problem_;       // the problem shown last
+  bool checkpoint_waits_ = false;        // shown as what delays the end of a trained job
   uint64_t epochs_shown_ = 0;
   std::string waiting_;         // the last status' text without numbers
   double waiting_since_ = 0;    // the job's seconds when waiting_ began
@@ -82,11 +82,11 @@ class Progress {
   bool bar_shown_ = false;
 };
 
-// "epoch 2/5  loss 0.2841 accuracy 0.9012  test loss 0.3301 accuracy 0.8841  142,804
-// samples/s  12.4 s" of an entry of status["history"], without what that lacks. Of a line for
-// `columns` columns, of which the last one stays free, samples a second, seconds, metrics of
-// training, those of the test and the losses go, in this order; the epoch always stays. 0 columns:
-// no limit.
+// Returns "epoch 2/5  loss 0.2841 accuracy 0.9012  test loss 0.3301 accuracy 0.8841  142,804
+// samples/s  12.4 s" for an entry of status["history"], without missing parts. If the text does not
+// fit into `columns` columns, the last of which stays free, parts are dropped in this order:
+// samples a second, seconds, metrics of training, metrics of the test, losses; the epoch always
+// stays. 0 columns: no limit.
 std::string EpochText(const nlohmann::json& entry, uint64_t epochs, size_t columns = 0);
 
 }  // namespace paracord

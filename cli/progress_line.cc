@@ -116,7 +116,7 @@ std::string ProgressLine(const nlohmann::json& status, const std::string& note, 
   const double left = NumberOf(status, "seconds_left");
   const size_t workers = status.at("workers").size();
 
-  // As they stand in the line; what gives way first has the highest rank.
+  // In the order of the line; the field with the highest rank is dropped first.
   struct Field {
     int rank;
     std::string text;

@@ -187,8 +187,9 @@ absl::Status RenderFlags::Check() {
   return absl::OkStatus();
 }
 
-// Checks the name of the objects, or makes it of the job's name where none is given. A name of a
-// job loses blanks and capital letters, but no letters of other alphabets and no end.
+// Checks the name of the objects, or derives it from the job's name if no name is given: blanks and
+// capital letters are converted; a name with letters of other alphabets, or too long a name, is
+// refused.
 absl::Status NameObjects(const std::string& job, std::string& name) {
   const std::string given = name.empty() ? "" : ObjectName(name);
   if (!name.empty()) {
@@ -230,7 +231,7 @@ absl::Status CheckNodes(const RenderFlags& flags) {
 }
 
 struct JobToRender {
-  Job job;         // as its file says it
+  Job job;         // unchanged from its file
   Job in_cluster;  // with the strategy of the cluster
 };
 
@@ -274,7 +275,8 @@ absl::StatusOr<JobToRender> ReadJobFor(Files& files, RenderFlags& flags, const s
   return JobToRender{std::move(job), std::move(in_cluster.job)};
 }
 
-// Says what the objects are called, if others are called so as well, and which claim they wait for.
+// Says the name of the objects, whether a default name may collide with other objects, and the
+// claim that they need.
 void SayBeside(const RenderFlags& flags, bool named, std::ostream& err) {
   const std::string& name = flags.options.name;
   if (!named && name == "job") {
@@ -288,7 +290,7 @@ void SayBeside(const RenderFlags& flags, bool named, std::ostream& err) {
       << " | kubectl apply -f -\n";
 }
 
-// Says how a ConfigMap is applied that is too large for `kubectl apply`.
+// Says how to apply a ConfigMap that is too large for `kubectl apply`.
 void SayLargest(const std::string& manifests, std::ostream& err) {
   constexpr size_t kAnnotationBytesMax = 262144;  // Kubernetes'
   const size_t bytes = LargestConfigMap(manifests);
@@ -298,7 +300,7 @@ void SayLargest(const std::string& manifests, std::ostream& err) {
       << "`kubectl apply --server-side -f FILE`\n";
 }
 
-// Refuses flags of the claim, which is rendered apart from the other objects.
+// Refuses flags of the claim, which is rendered separately from the other objects.
 absl::Status CheckNoStorageFlags(Args args) {
   for (const std::string& arg : args) {
     for (const char* flag : {"--storage-size", "--storage-class"}) {

@@ -62,9 +62,9 @@ bool PrintPlan(const json& plan, bool dry_run, std::ostream& out) {
   return true;
 }
 
-// Returns the move to `ps` ps that a status tells of. A coordinator that was started after the
-// layout of the move had been written knows the layout, and not the move: the move has ended when
-// the ps have loaded by the layout.
+// Returns the move to `ps` ps described by a status. A coordinator that was started after the
+// layout was written knows only the layout, not the move; the move has then ended when all ps have
+// loaded by the layout.
 json MoveIn(const json& status, uint64_t version, uint64_t ps) {
   json move = status.value("move", json::object());
   if (move.value("version", uint64_t{0}) == version) return move;
@@ -134,8 +134,7 @@ int WaitForMove(GrpcNetwork& network, const std::string& address, const json& pl
   }
 }
 
-// Returns the coordinator's address: the one that is given, or that of the leader of the job in
-// `dir`.
+// Returns the coordinator's address: `given`, or the address of the job's leader written in `dir`.
 absl::StatusOr<std::string> LeaderOf(Files& files, const std::string& given,
                                      const std::string& dir) {
   if (given.empty() == dir.empty()) {

@@ -23,12 +23,12 @@ constexpr size_t kColumnsLookedAt = 500;
 
 // A feature of the job.
 struct UnscaledColumn {
-  std::string path;  // of the feature in the job
+  std::string path;  // path of the feature in the job
   std::string name;
   ColumnLook look;  // only the numbers
 };
 
-// Whether the input's numbers reach a Dense as they are.
+// Whether a Dense gets the input's numbers unscaled.
 bool TakesAsTheyAre(const InputLook& input) {
   return input.dense && !input.scaled && !input.looks_up && input.dtype != "string" &&
          !absl::StrContains(input.dtype, "int");
@@ -71,7 +71,7 @@ std::vector<UnscaledColumn> UnscaledColumns(const json& features, const ModelSpe
   return columns;
 }
 
-// Reads the columns' numbers of the first records, as far as they can be read.
+// Reads the columns' numbers from the first readable records.
 void ReadNumbers(const DataSource& train, std::vector<UnscaledColumn>& columns) {
   std::vector<std::string> names;
   for (const UnscaledColumn& column : columns) names.push_back(column.name);

@@ -1,7 +1,7 @@
-// The folder below TMPDIR with the sockets of a local cluster: paths of sockets must be short, so
-// the job's DIR does not serve. The owner, and daemons that inherit the lock, hold its file `lock`
-// locked while they live; by that a later owner recognises the folders of killed ones. Used in one
-// thread.
+// The folder below TMPDIR with the sockets of a local cluster: paths of sockets have to be short,
+// so the job's DIR is no place for them. The owner, and daemons that inherit the lock, keep the
+// folder's file `lock` locked while they live, by which a later owner recognises the folders of
+// killed owners. Used in one thread.
 #pragma once
 
 #include <memory>

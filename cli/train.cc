@@ -50,7 +50,7 @@
 namespace paracord {
 namespace {
 
-constexpr std::chrono::seconds kSilence(5);  // of a coordinator that starts
+constexpr std::chrono::seconds kSilence(5);  // a coordinator that starts may not answer for so long
 constexpr int64_t kLeaveMs = 3000;
 constexpr int64_t kDrainMarginMs = 5000;  // beyond the job's own drain_ms
 
@@ -77,15 +77,15 @@ absl::Status RemoveTraceDirs(Files& files, const std::string& dir) {
   return absl::OkStatus();
 }
 
-// Writes what daemons need that start in `dir`, now or later.
+// Writes the files that daemons in `dir` need when they start, now or later.
 absl::Status Furnish(Files& files, const std::string& dir, const std::string& job_json) {
   RETURN_IF_ERROR(files.MakeDirectories(dir + "/logs"));
   return files.WriteAtomic(absl::StrCat(dir, "/", kRunningJobName), job_json);
 }
 
-// Shows which variables are drawn because `initial_weights` lacks them, and which of its tensors no
-// variable takes. Errors are left to the ps, which reads the file anyway. Nothing is shown of a
-// model whose variables are known once the data are opened.
+// Shows which variables are drawn because `initial_weights` lacks them, and which tensors in the
+// file belong to no variable. Errors are left to the ps, which reads the file anyway. Nothing is
+// shown for a model whose variables are known only once the data are opened.
 void ShowDrawn(Files& files, const Job& job, Progress& progress) {
   if (!job.initial_weights.file.has_value() || IsProgram(job.model)) return;
   const std::vector<VariableSpec> variables = DeclaredVariables(job, MakeCpuOps(/*threads=*/1));
@@ -173,11 +173,11 @@ std::string ToGoOn(const TrainFlags& flags) {
 
 struct Supervision {
   TrainEnd end;
-  int lock;  // of end.dir
+  int lock;  // the lock file of end.dir
   std::string job_json;
-  int64_t drain_ms = 0;     // what each group of daemons is given to leave
-  sigset_t signals;         // that are blocked
-  std::string dir_problem;  // that was said last
+  int64_t drain_ms = 0;     // how long each group of daemons may take to leave
+  sigset_t signals;         // the blocked signals
+  std::string dir_problem;  // the last problem reported
   StatusWatch* watch = nullptr;
 };
 
@@ -239,7 +239,7 @@ bool KeepDir(Files& files, Supervision& supervision, Progress& progress) {
   return true;
 }
 
-// Ends a job that a missing daemon cannot do without; returns the exit code.
+// Ends a job that cannot go on without a lost daemon; returns the exit code.
 int GiveUp(LocalCluster& cluster, const Supervision& supervision, Progress& progress) {
   const LocalCluster::Death lost = *cluster.given_up();
   PosixFiles files;

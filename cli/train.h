@@ -33,10 +33,11 @@ struct TrainFlags {
   bool json = false;
   std::string trace;
   std::string http;
-  std::optional<SshOptions> ssh;  // the daemons run on these hosts
-  std::string certs;              // a folder as deploy/certs makes it, on all of them
+  std::optional<SshOptions> ssh;  // the hosts where the daemons run
+  std::string certs;              // a folder made by deploy/certs, on all hosts
   bool insecure = false;          // the daemons speak plain text
-  std::string on_hosts;           // the flags that say so, for who goes on with the job
+  // The flags that name the hosts, for messages that say how to go on with the job.
+  std::string on_hosts;
 
   void AddTo(Flags& flags);  // the flags of both commands
 };

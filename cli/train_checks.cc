@@ -42,8 +42,8 @@ bool HasTables(std::span<const VariableSpec> variables) {
   return std::ranges::any_of(variables, [](const VariableSpec& v) { return v.has_table(); });
 }
 
-// Measures the first batch. The error is that of the model; what is wrong with the data is left to
-// the workers to say.
+// Measures the first batch. Only errors of the model are returned; problems of the data are left to
+// the workers.
 absl::StatusOr<BatchNeeds> MeasureFirst(Files& files, const Job& job, const Optimizer& optimizer,
                                         const Holders& holders) {
   const auto source = OpenDataSource(files, job.train);
@@ -60,11 +60,11 @@ absl::StatusOr<BatchNeeds> MeasureFirst(Files& files, const Job& job, const Opti
   return MeasureBatch(job, variables, optimizer, holders, rows->get());
 }
 
-// Whether the directory holds the job done already, for which nobody reads data.
+// Whether the job in the directory is done already, so that no data will be read.
 bool IsDone(Files& files, const TrainFlags& flags, Job job) {
   if (flags.fresh) return false;
   std::optional<std::string>& weights = job.initial_weights.file;
-  if (weights.has_value() && IsKerasFileName(*weights)) {  // as PlacedWeights has placed them
+  if (weights.has_value() && IsKerasFileName(*weights)) {  // the name that PlacedWeights gives them
     weights = absl::StrCat(flags.dir, "/", kInitialWeightsName);
   }
   DirStart start(files, flags.dir, std::move(job), /*boot_id=*/"", flags.accept_changes,
@@ -72,11 +72,12 @@ bool IsDone(Files& files, const TrainFlags& flags, Job job) {
   return start.FindsDone();
 }
 
-// Refuses what no worker could open as data at `path`, the first of `found` files of the key.
+// Refuses a path that no worker could open as data; `path` is the first of `found` files of the
+// key.
 absl::Status CheckDataFile(Files& files, const std::string& key, const std::string& path,
                            size_t found) {
   const bool is_folder = files.List(path).ok();
-  if (key == "folder" || key.ends_with(".folder")) {  // of images, which are files in it
+  if (key == "folder" || key.ends_with(".folder")) {  // a folder of image files
     if (is_folder) return absl::OkStatus();
     const bool is_file = files.Open(path).ok();
     return is_file ? absl::InvalidArgumentError("is a file, and images are read from a folder")
@@ -153,7 +154,7 @@ absl::StatusOr<BatchNeeds> NeedsIn(Files& files, const Job& job, const Holders& 
   }
   ASSIGN_OR_RETURN(BatchNeeds first, MeasureFirst(files, job, *optimizer, holders));
   if (!first.ps.empty() || !known) return first;
-  // Of the rows nothing is certain.
+  // The rows are unknown before a batch is read.
   return MeasureBatch(job, declared.variables, *optimizer, holders, nullptr);
 }
 
@@ -171,7 +172,7 @@ ClusterShape ShapeOf(int64_t ps, int64_t workers, const std::string& device) {
                      .workers = static_cast<size_t>(workers),
                      .divides_batches = device == kAllGpus,
                      .by_flags = true};
-  // Of other hosts nobody knows here how many devices "auto" and "cuda:all" are.
+  // The number of devices that "auto" and "cuda:all" mean on other hosts is unknown here.
   if (const auto devices = DevicesOf(device); devices.ok()) shape.devices = devices->size();
   return shape;
 }
@@ -263,7 +264,7 @@ absl::Status CheckBeforeStart(Files& files, const TrainFlags& flags, const Job& 
   const Holders holders{.count = static_cast<uint32_t>(*flags.ps > 0 ? *flags.ps : flags.workers),
                         .nodes = *flags.ps == 0,
                         .one = HasOneWorker(job.guarantees.strategy)};
-  std::optional<uint64_t> limit;  // of other hosts nobody knows here what they have
+  std::optional<uint64_t> limit;  // nullopt: the memory of other hosts is unknown here
   if (!flags.ssh.has_value() || !flags.memory_limit.empty()) {
     ASSIGN_OR_RETURN(limit, MemoryLimitOf(flags.memory_limit, holders));
   }

@@ -29,10 +29,10 @@ absl::StatusOr<uint64_t> MemoryLimitOf(const std::string& memory_limit, const Ho
 // the key or the flag.
 absl::StatusOr<JobInCluster> ReadJobOf(Files& files, TrainFlags& flags);
 
-// Returns what holders of the job's variables need. Where the most rows of a batch do not fit into
-// `memory_limit`, the rows of the first batch count, or none if the data cannot be read here. No
-// holders: the model is a program in a process, whose variables only the program knows, or leaves
-// shapes to data that cannot be read here. An error is that of the model.
+// Returns the needs of the processes that hold the job's variables. If the most rows of a batch do
+// not fit into `memory_limit`, the rows of the first batch count, or none if the data cannot be
+// read here. No ps in the result: the model is a program in a process, whose variables only the
+// program knows, or it leaves shapes to data that cannot be read here. An error is the model's.
 absl::StatusOr<BatchNeeds> NeedsIn(Files& files, const Job& job, const Holders& holders,
                                    uint64_t memory_limit);
 
@@ -55,10 +55,10 @@ absl::Status CheckDataFiles(Files& files, const Job& job);
 // checked.
 absl::Status CheckModel(const Job& job);
 
-// Prints the job's warnings on standard error (with --verbose also notes). Checks that the job's
-// data exist, unless DIR holds the job done already, that its model can be built, and that holders
-// on this machine have room for the job; other hosts' memory is unknown here. `notes` gets the
-// job's needs in lines for people.
+// Prints the job's warnings on standard error (with --verbose also notes). Checks the model, the
+// room for the job in processes on this machine (the memory of other hosts is unknown here) and,
+// unless the job in DIR is done already, that the data exist. `notes` gets the job's needs in lines
+// for people.
 absl::Status CheckBeforeStart(Files& files, const TrainFlags& flags, const Job& job,
                               std::vector<std::string>& notes);
 

@@ -17,10 +17,10 @@ struct TriedBatch {
   std::shared_ptr<const TableRows> rows;  // read by the batch; null without tables
 };
 
-// Computes loss and gradients of the first examples of `train`, with the values with which the job
-// begins, and the metrics of the first examples of `test`, which may be null, as may `weights`.
-// INVALID_ARGUMENT names `data.train` or `data.test`, and what was wrong with the batch; a loss or
-// gradient that is not finite is that, too.
+// Computes the loss and gradients of the first examples of `train`, with the job's initial values,
+// and the metrics of the first examples of `test`. `test` and `weights` may be null.
+// INVALID_ARGUMENT names `data.train` or `data.test`, and what is wrong with the batch, such as a
+// loss or gradient that is not finite.
 absl::StatusOr<TriedBatch> TryBatch(const Job& job, const DataSource& train, const DataSource* test,
                                     const InitialWeights* weights, GradientProgram& program);
 

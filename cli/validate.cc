@@ -68,7 +68,7 @@ class Report {
     wrong_.insert(where);
     return false;
   }
-  // Whether a problem of `where` was taken: what follows from it is not worth another line.
+  // Whether a problem of `where` was reported: its consequences are not worth another line.
   bool IsWrong(const std::string& where) const { return wrong_.contains(where); }
   void Warn(const std::string& where, const std::vector<std::string>& lines) {
     for (const std::string& line : lines) {
@@ -299,7 +299,7 @@ void CheckJob(Files& files, const Job& job, const ValidateFlags& flags, const st
     return;
   }
   for (const char* const key : {": data.train", ": data.test"}) {
-    if (report.IsWrong(where + key)) return;  // as its batch would be
+    if (report.IsWrong(where + key)) return;  // a batch of wrong data would be wrong too
   }
   const auto tried = TryBatch(job, *train, test.get(), weights->get(), **program);
   if (!report.Take(where, tried)) return;
