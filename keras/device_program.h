@@ -20,7 +20,7 @@ namespace paracord {
 
 struct DeviceUse {
   std::string device;      // the result of ChooseDevice
-  bool automatic = false;  // --device was auto: the CPU will do
+  bool automatic = false;  // --device was auto, which takes the CPU where there is no GPU
   int threads = 1;         // processor threads allowed to compute
   uint32_t turn = 0;       // the worker's index; picks among unnamed devices
 };
@@ -42,7 +42,7 @@ using MakeGroupFn =
 // Programs of several devices that compute lanes, and the devices' sum.
 struct LanesOnDevices {
   std::vector<DeviceProgram> programs;  // by device
-  std::shared_ptr<DeviceSum> sum;       // of the first devices; null: none adds up itself
+  std::shared_ptr<DeviceSum> sum;       // by NCCL, on the first devices; null: by the processor
 };
 
 // Builds the job's model on each of `devices`, two or more CUDA devices, for a job with

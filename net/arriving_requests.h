@@ -35,10 +35,10 @@ class ArrivingRequests {
   ArrivingRequests(const ArrivingRequests&) = delete;
   ArrivingRequests& operator=(const ArrivingRequests&) = delete;
 
-  // Takes note of bytes of a frame of the client.
+  // Takes note of bytes of a frame of the client. `ends`: they are the frame's last.
   void Passed(const Http2Frame& frame, uint64_t bytes, bool ends);
-  // Notes bytes of a frame from the server, which may answer a request before the request is
-  // complete.
+  // Takes note of a frame of the server, which may answer a request before all of it has come.
+  // `ends`: the frame's last bytes have come.
   void Answered(const Http2Frame& frame, bool ends);
   // Counts what has passed. Returns false if no more may be read until `resume` runs.
   bool Count();
@@ -59,7 +59,7 @@ class ArrivingRequests {
   const uint64_t call_bytes_;
   std::map<uint32_t, uint64_t> open_;  // the bytes of each request that is not complete, by stream
   uint64_t call_ = 0;     // its number in the request budget, valid while `open_` is not empty
-  uint64_t counted_ = 0;  // bytes of the call
+  uint64_t counted_ = 0;  // bytes of this connection in the request budget
   uint64_t fresh_ = 0;    // bytes of `open_` not yet counted in the request budget
   uint64_t resets_ = 0;
   uint64_t begun_ = 0;

@@ -40,8 +40,9 @@ class ChangedRows {
   // Puts their bits into `bits`. Nullopt: the image is not known (any more).
   std::optional<Since> SinceImage(const std::optional<CheckpointName>& image,
                                   std::vector<uint64_t>& bits) const;
-  // Called when an image is taken. Forgets all images but `continued`. `own` is the checkpoint to
-  // be made from the image, nullopt if no checkpoint will continue it; `fresh` comes from NewBits.
+  // Called when an image is taken. Forgets the rows changed since other images than `continued`.
+  // `own` is the checkpoint to be made from the image, nullopt if no checkpoint will continue it;
+  // `fresh` comes from NewBits.
   void Mark(const std::optional<CheckpointName>& own,
             const std::optional<CheckpointName>& continued, uint64_t updates, Bits fresh);
 

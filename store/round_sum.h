@@ -118,7 +118,7 @@ class RoundSum {
   uint32_t lanes_ = 0;
   uint64_t generation_ = 0;
   uint64_t examples_ = 0;
-  uint32_t taken_ = 0;  // lanes
+  uint32_t taken_ = 0;  // lanes in the sum
   std::vector<bool> has_, rejected_;
   // A heap: node 1 is the root, the children of node n are 2n and 2n + 1, and the leaves are last.
   std::vector<Node> nodes_;

@@ -129,7 +129,7 @@ class TablePartition : public Partition {
   uint64_t counted_ ABSL_GUARDED_BY(mu_) = 0;      // bytes in round_rows_
   uint64_t pushed_ ABSL_GUARDED_BY(mu_) = 0;       // rows
   HotIds hot_ ABSL_GUARDED_BY(mu_);
-  mutable int64_t push_wait_ms_ ABSL_GUARDED_BY(mu_) = 0;  // for the open image
+  mutable int64_t push_wait_ms_ ABSL_GUARDED_BY(mu_) = 0;  // for room in the image
   mutable std::condition_variable room_;  // the image has more, or is over; used with mu_
 };
 

@@ -14,7 +14,7 @@
 
 namespace paracord {
 
-// The flags of computing.
+// Flags about the device and the threads that compute gradients.
 struct ComputerFlags {
   std::string device = "auto";
   int64_t threads;  // default: all cores of the machine
