@@ -147,6 +147,18 @@ def the_claim_is_apart(name, documents):
                      f"{one['metadata']['name']} and the checkpoints in it")
 
 
+def an_upgrade_deletes_all(documents):
+    """What the page deletes before a new image is applied are all objects that refuse one or would
+    take it too early."""
+    page = (ROOT / "docs" / "upgrade-and-backup.md").read_text(encoding="utf-8")
+    deleted = {word for line in page.splitlines() if line.startswith("kubectl delete ")
+               for word in line.split()}
+    for one in documents:
+        name = f"{one['kind'].lower()}/{one['metadata']['name']}"
+        if one["kind"] in ("Job", "StatefulSet") and name not in deleted:
+            sys.exit(f"docs/upgrade-and-backup.md does not delete {name}")
+
+
 def commands_are_tried():
     """What the page tells people to type is what the check of a real cluster runs."""
     page = (ROOT / "docs" / "kubernetes.md").read_text(encoding="utf-8")
@@ -293,6 +305,8 @@ def main():
         pods_are_closed(name, objects)
         commands += flags_are_taken(pathlib.Path(paracord).parent, name, objects, known)
     flags_are_on_pods(documents["render with flags of pods"])
+    for name in ("render", "render with flags of pods"):
+        an_upgrade_deletes_all(documents[name])
     same_objects(documents["render storage"], documents["storage.yaml"])
     for name, objects in documents.items():
         if not name.endswith("storage.yaml") and not name.startswith("render storage"):
