@@ -57,9 +57,10 @@ class Side(_fit.Side):
     def as_program(self, folder: str, columns: Sequence[Optional[Columns]],
                    refused: str) -> Dict[str, Any]:
         if keras.backend.backend() != "jax":
-            raise TrainError(f"{refused}\nKeras can compute it on the workers where its "
-                                  f"backend is JAX; here it is {keras.backend.backend()}: set "
-                                  "KERAS_BACKEND=jax before Keras is imported")
+            # Without the names of all that is supported, which would hide what to do.
+            raise TrainError(f"{refused.partition('; ')[0]}: set KERAS_BACKEND=jax before Keras is "
+                             "imported, and Keras computes the model on the workers; its backend "
+                             f"here is {keras.backend.backend()}")
         # The loss of Keras compares shapes as they are, which its own fit does not.
         if tuple(self._model.outputs[0].shape[1:]) == (1,):
             for path in (os.path.join(folder, "data", name) for name in ("y.npy", "test-y.npy")):

@@ -95,6 +95,12 @@ def _field(value: Any) -> Any:
     return value
 
 
+def _refusal(said: str) -> ProgramError:
+    """What the process said, with the argument of `predictor` in the place of the flag."""
+    return ProgramError(said.replace("this process is started with --allow-programs",
+                                     "paracord.predictor is given allow_programs=True"))
+
+
 class Served:
     """A process that answers. It ends with `close`, or with this process. Thread-safe."""
 
@@ -131,7 +137,7 @@ class Served:
             self._process.wait()
             self._reader.join(1)
             said = b"".join(self._said).decode(errors="replace").strip()
-            raise ProgramError(said or f"paracord predict ended with {self._process.returncode}")
+            raise _refusal(said or f"paracord predict ended with {self._process.returncode}")
         return _parse(frame)
 
     def ask(self, tensors: Mapping[str, numpy.ndarray],
@@ -145,7 +151,7 @@ class Served:
                 pass  # the process says why, or that it is closed
             answer, told = self._receive()
         if "error" in told:
-            raise ProgramError(told["error"])
+            raise _refusal(told["error"])
         return answer
 
     def close(self) -> None:

@@ -11,6 +11,7 @@ import tempfile
 import threading
 import time
 import unittest
+from unittest import mock
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "python"))
@@ -351,6 +352,19 @@ class Jax(unittest.TestCase):
 
 @unittest.skipUnless(HAS_KERAS, "no Keras, JAX or cloudpickle")
 class Keras(unittest.TestCase):
+    def test_a_model_that_another_backend_computes_names_the_backend_first(self):
+        import keras
+        import paracord
+        model = keras.Sequential([keras.Input((2,)), keras.layers.Lambda(lambda x: x),
+                                  keras.layers.Dense(1)])
+        model.compile(optimizer="adam", loss="mse")
+        x = numpy.zeros((8, 2), "f4")
+        with mock.patch("keras.backend.backend", return_value="tensorflow"), \
+                self.assertRaisesRegex(paracord.TrainError,
+                                       "^[^;]*Lambda[^;]* is not supported: set KERAS_BACKEND=jax "
+                                       "before Keras is imported"):
+            paracord.fit(model, x, x[:, :1], verbose=0)
+
     def data(self):
         random = numpy.random.default_rng(1)
         x = random.normal(3, 2, size=(400, 6)).astype("f4")

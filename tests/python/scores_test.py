@@ -103,6 +103,10 @@ class Scores(unittest.TestCase):
         os.remove(self.at("train.csv"))
         self.paracord("predict", "--dir", self.at("run"), "--data", self.at("new.csv"), "--out",
                       self.at("scores.csv"), "--columns", "row", "--allow-programs")
+        import paracord
+        with paracord.predictor(self.at("run"), command=PARACORD) as predict:
+            with self.assertRaisesRegex(paracord.ProgramError, "is given allow_programs=True$"):
+                predict({"a": [1], "b": [2], "c": [3]})
         with open(self.at("scores.csv"), newline="", encoding="utf-8") as file:
             written = list(csv.DictReader(file))
         self.assertEqual([int(row["row"]) for row in written], list(range(TESTED)))
