@@ -6,6 +6,7 @@ import atexit
 import importlib
 import json
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -115,6 +116,11 @@ def _side(model: Any, options: Dict[str, Any]) -> Side:
     return side.Side(model, **options)  # type: ignore[no-any-return]
 
 
+# How `paracord validate` refuses a layer or a loss that Keras may compute all the same. It guesses
+# at another where the name is near one.
+_NOT_SUPPORTED = re.compile(r" is not supported(?: \(did you mean .*\?\))?; ")
+
+
 def fit(
     model: Any,
     x: Any = None,
@@ -208,7 +214,7 @@ def fit(
         run(validate, folder)
     except TrainError as error:
         refused = str(error)
-        if " is not supported; " not in refused:
+        if not _NOT_SUPPORTED.search(refused):
             raise
     if refused:
         if level:

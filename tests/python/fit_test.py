@@ -56,6 +56,17 @@ class Frame:
 
 @unittest.skipUnless(HAS_NUMPY, "no NumPy")
 class Data(unittest.TestCase):
+    def test_a_loss_of_ones_own_with_a_name_near_another_is_left_to_the_library(self):
+        loss = 'job.json: loss "mse_own" is not supported'
+        for said in (loss + '; supported: mse', loss + ' (did you mean "mse"?); supported: mse'):
+            side = mock.Mock(inputs=[""], outputs=[""], shapes={"": (2,)}, library="Keras")
+            side.start.return_value = side.job.return_value = {}
+            side.as_program.side_effect = _fit.TrainError("asked")
+            with mock.patch.object(_fit, "_side", return_value=side), \
+                    mock.patch.object(_fit, "run", side_effect=_fit.TrainError(said)), \
+                    self.assertRaisesRegex(_fit.TrainError, "^asked$"):
+                _fit.fit(None, numpy.zeros((4, 2), "f4"), numpy.zeros(4, "f4"), verbose=0)
+
     def columns(self, given, names=("",), shapes=None):
         return _fit_data.Columns("x", given, names, shapes or {}).arrays
 
