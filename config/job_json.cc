@@ -1,5 +1,6 @@
 // Writes the canonical form of a job, and decides which of its keys may change on resume.
 #include <cmath>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -270,6 +271,16 @@ absl::Status CheckResumable(Job before, const Job& now, const DataPlan& plan,
   const bool lanes = plan.lanes() > 0;
   before.split_batches = planned(now.split_batches, lanes ? 0 : plan.split_batches());
   before.guarantees.round_batches = planned(now.guarantees.round_batches, plan.lanes());
+  // Nobody reads the initial weights of a job that resumes, because the checkpoint has its
+  // variables. So their file may lie in another folder; a file of another name is another file.
+  std::optional<std::string>& weights = before.initial_weights.file;
+  const std::optional<std::string>& weights_now = now.initial_weights.file;
+  const auto file_name = [](const std::string& path) {
+    return std::filesystem::path(path).filename();
+  };
+  if (weights && weights_now && file_name(*weights) == file_name(*weights_now)) {
+    weights = weights_now;
+  }
   json old_json = ToJson(before);
   json new_json = ToJson(now);
   const json old_tables = old_json["tables"], new_tables = new_json["tables"];

@@ -187,6 +187,24 @@ TEST_CASE("the numbers of Python's JSON that are not finite are read, and travel
                           "failures.rejected_max: must be a number from 0 to 1, is NaN"));
 }
 
+TEST_CASE("on resume the initial weights may lie in another folder, but are no others") {
+  const auto check = [](const std::optional<std::string>& before_file,
+                        const std::optional<std::string>& now_file) {
+    Job before = ParseJob(TextOf(Minimal())).value();
+    Job now = before;
+    before.initial_weights.file = before_file;
+    now.initial_weights.file = now_file;
+    return std::string(CheckResumable(before, now, PlanOf(1, 1, 4)).message());
+  };
+  CHECK(check("/run/initial.safetensors", "/new/run/initial.safetensors").empty());
+  CHECK(check("/w.safetensors", "s3://bucket/w.safetensors").empty());
+  CHECK(check("/run/a.safetensors", "/run/b.safetensors") ==
+        R"(initial_weights: was "/run/a.safetensors" and is now "/run/b.safetensors", )"
+        "but cannot change on resume");
+  CHECK(absl::StrContains(check(std::nullopt, "/run/a.safetensors"), "initial_weights: was null"));
+  CHECK(absl::StrContains(check("/run/a.safetensors", std::nullopt), "and is now null"));
+}
+
 TEST_CASE("a byte-order mark is no part of a job or model file") {
   const TestDirectory directory;
   PosixFiles files;
