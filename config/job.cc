@@ -138,10 +138,20 @@ void JobReader::ReadCounts() {
   if (has_epochs && has_steps) fields_.Problem("steps", "give either `epochs` or `steps`");
 }
 
+// Returns what the job says of its optimizer, laid over the model's compiled one where the job
+// gives options and no name.
+json LaidOver(const std::optional<NamedSpec>& compiled, const json& said) {
+  const bool named = !said.is_object() || said.contains("name") || said.contains("class_name");
+  if (named || !compiled.has_value()) return said;
+  json whole = NamedSpecToJson(*compiled);
+  whole.update(said);
+  return whole;
+}
+
 std::optional<NamedSpec> JobReader::ReadOr(NamedKind kind, const std::string& key,
                                            std::optional<NamedSpec> compiled) {
   const json* value = fields_.FindValue(key);
-  if (value != nullptr) return ReadNamedSpec(kind, *value, std::string(key), problems_);
+  if (value != nullptr) return ReadNamedSpec(kind, LaidOver(compiled, *value), key, problems_);
   if (!compiled && job_.model.is_object()) {
     fields_.Problem(key, "is missing, and the model's compile_config does not say it either");
   }

@@ -205,6 +205,29 @@ TEST_CASE("on resume the initial weights may lie in another folder, but are no o
   CHECK(absl::StrContains(check("/run/a.safetensors", std::nullopt), "and is now null"));
 }
 
+TEST_CASE("options of an optimizer without its name lie over the compiled optimizer") {
+  const TestDirectory directory;
+  PosixFiles files;
+  json document = Minimal();
+  document.erase("optimizer");
+  document["model"]["compile_config"]["optimizer"] = {
+      {"class_name", "Adam"}, {"config", {{"learning_rate", 0.001}, {"beta_1", 0.8}}}};
+  const std::string path = directory.Write("job.json", TextOf(document));
+  const std::vector<std::string> settings = {"optimizer.learning_rate=0.5"};
+  const absl::StatusOr<Job> job = ReadJobFile(files, path, settings);
+  CAPTURE(job.status().ToString());
+  REQUIRE(job.ok());
+  CHECK(job->optimizer.name == "adam");
+  CHECK(job->optimizer.options == json({{"learning_rate", 0.5}, {"beta_1", 0.8}}));
+  // An optimizer with a name takes nothing from the compiled one.
+  const auto named = ReadJobFile(files, path, std::vector<std::string>{"optimizer.name=sgd"});
+  CHECK(named->optimizer.options == json::object());
+  document["model"].erase("compile_config");
+  directory.Write("job.json", TextOf(document));
+  CHECK(ReadJobFile(files, path, settings).status().message() ==
+        path + ": optimizer.name: is missing");
+}
+
 TEST_CASE("a byte-order mark is no part of a job or model file") {
   const TestDirectory directory;
   PosixFiles files;
