@@ -167,6 +167,19 @@ std::string Difference(const json& before, const json& now) {
   return absl::StrCat("line ", line + 1, " was ", text(lines), " and is now ", text(others));
 }
 
+// Says how a change of the key at `path` may be made or avoided when a job resumes; "" of most
+// keys.
+std::string ResumeAdvice(const std::string& path, const json& before) {
+  constexpr std::string_view kFiles = "model.files.";
+  if (path.starts_with(kFiles)) {
+    return absl::StrCat(" without --accept-change ", path.substr(kFiles.size()));
+  }
+  if (path != "name" || !before.is_string()) return "";
+  return absl::StrCat(" (the name of the job's file, unless the file has the key: write \"name\": ",
+                      JsonExcerpt(before), " there, or --set name=", before.get<std::string>(),
+                      ")");
+}
+
 // Notes each place where two values differ, by its full key; `resumes` adds that a change is
 // refused.
 void Compare(const json& before, const json& now, const std::string& path, bool resumes,
@@ -186,13 +199,9 @@ void Compare(const json& before, const json& now, const std::string& path, bool 
       Compare(before[i], now[i], absl::StrCat(path, "[", i, "]"), resumes, problems);
     }
   } else {
-    constexpr std::string_view kFiles = "model.files.";
-    const bool file = resumes && path.starts_with(kFiles);
     problems.Add(
-        path,
-        absl::StrCat(
-            Difference(before, now), resumes ? ", but cannot change on resume" : "",
-            file ? absl::StrCat(" without --accept-change ", path.substr(kFiles.size())) : ""));
+        path, absl::StrCat(Difference(before, now), resumes ? ", but cannot change on resume" : "",
+                           resumes ? ResumeAdvice(path, before) : ""));
   }
 }
 

@@ -228,6 +228,15 @@ TEST_CASE("options of an optimizer without its name lie over the compiled optimi
         path + ": optimizer.name: is missing");
 }
 
+TEST_CASE("a job whose file was renamed is told how it keeps its name") {
+  Job before = ParseJob(TextOf(Minimal())).value();
+  Job now = before;
+  now.name = "renamed";
+  CHECK(CheckResumable(before, now, PlanOf(1, 1, 4)).message() ==
+        R"(name: was "j" and is now "renamed", but cannot change on resume (the name of the )"
+        R"(job's file, unless the file has the key: write "name": "j" there, or --set name=j))");
+}
+
 TEST_CASE("a byte-order mark is no part of a job or model file") {
   const TestDirectory directory;
   PosixFiles files;
