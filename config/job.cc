@@ -385,6 +385,12 @@ void JobReader::ReadCopies() {
   }
 }
 
+// Whether a document is what model.to_json() gives, which no job is.
+bool IsModel(const json& document) {
+  return document.is_object() && document.contains("class_name") && document.contains("config") &&
+         !document.contains("model");
+}
+
 std::optional<Job> ReadJob(const json& document, Files* files, const BaseDirectory& base,
                            Problems& problems, const ModelTextFn& model_text = nullptr) {
   if (!document.is_object()) {
@@ -433,6 +439,11 @@ std::optional<Job> ReadJobFile(Files& files, const std::string& path,
   }
   KeyOrder order;
   absl::StatusOr<json> document = ParseJson(*text, kJobBytesMax, kJobDepthMax, &order);
+  if (!document.ok() ? IsKerasFileName(path) : IsModel(*document)) {
+    problems.Add("", absl::StrCat(path, ": is a model of Keras, and no job: `paracord init ", path,
+                                  " DATA` writes a job"));
+    return std::nullopt;
+  }
   if (!document.ok()) {
     problems.Add("", std::string(document.status().message()));
     return std::nullopt;

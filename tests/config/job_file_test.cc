@@ -237,6 +237,20 @@ TEST_CASE("a job whose file was renamed is told how it keeps its name") {
         R"(job's file, unless the file has the key: write "name": "j" there, or --set name=j))");
 }
 
+TEST_CASE("a model that is given as a job is called one, with the command that writes a job") {
+  const TestDirectory directory;
+  PosixFiles files;
+  const std::string zip = directory.Write("m.keras", "PK\x03\x04\n{\n\"");
+  const std::string text = directory.Write("model.json", TextOf(Minimal()["model"]));
+  for (const std::string& path : {zip, text}) {
+    CHECK(ReadJobFile(files, path).status().message() ==
+          path + ": is a model of Keras, and no job: `paracord init " + path +
+              " DATA` writes a job");
+  }
+  const std::string none = directory / "none.keras";
+  CHECK_FALSE(absl::StrContains(ReadJobFile(files, none).status().message(), "model of Keras"));
+}
+
 TEST_CASE("a byte-order mark is no part of a job or model file") {
   const TestDirectory directory;
   PosixFiles files;
