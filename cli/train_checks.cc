@@ -222,10 +222,10 @@ absl::Status KeepNotes(Files& files, const std::string& dir,
   return files.WriteAtomic(dir + "/logs/notes.txt", absl::StrCat(absl::StrJoin(notes, "\n"), "\n"));
 }
 
-absl::Status CheckDataFiles(Files& files, const Job& job) {
+absl::Status CheckDataFiles(Files& files, const Job& job, bool resumes) {
   RETURN_IF_ERROR(CheckSource(files, "data.train", job.train));
   const std::string weights = job.initial_weights.file.value_or("");
-  if (!weights.empty() && SchemeOf(weights).empty() &&
+  if (!resumes && !weights.empty() && SchemeOf(weights).empty() &&
       absl::IsNotFound(files.Open(weights).status())) {
     return absl::NotFoundError(absl::StrCat("initial_weights: there is no file ", weights,
                                             ": correct the path, or leave the key out"));
@@ -253,9 +253,9 @@ absl::Status CheckBeforeStart(Files& files, const TrainFlags& flags, const Job& 
     }
   };
   const bool here = !flags.ssh.has_value() && !IsDone(files, flags, job);
-  if (here) RETURN_IF_ERROR(CheckDataFiles(files, job));
-  RETURN_IF_ERROR(CheckModel(job));
   const bool resumes = !flags.fresh && NewestCheckpoint(files, flags.dir).has_value();
+  if (here) RETURN_IF_ERROR(CheckDataFiles(files, job, resumes));
+  RETURN_IF_ERROR(CheckModel(job));
   // A job that goes on has these data: their fingerprint is in its checkpoint.
   std::vector<std::string> doubts;
   if (here && !resumes) RETURN_IF_ERROR(CheckFirstRecords(files, job, doubts));

@@ -44,11 +44,12 @@ absl::Status CheckFits(Files& files, const Job& job, const Holders& holders,
                        std::optional<uint64_t> memory_limit, std::vector<std::string>& lines);
 
 // NOT_FOUND names the first file of the job's training or test data or initial weights, or the
-// first pattern, that is not in this machine's file systems, and its key. Files in an object store
-// are left to the workers. INVALID_ARGUMENT: a path has a scheme that nobody reads, such as gs://,
-// is a folder or a device where a file is read, or an empty file. PERMISSION_DENIED: this user may
-// not read it.
-absl::Status CheckDataFiles(Files& files, const Job& job);
+// first pattern, that is not in this machine's file systems, and its key. Nobody reads the initial
+// weights of a job that `resumes` from a checkpoint, so their file may be missing. Files in an
+// object store are left to the workers. INVALID_ARGUMENT: a path has a scheme that nobody reads,
+// such as gs://, is a folder or a device where a file is read, or an empty file. PERMISSION_DENIED:
+// this user may not read it.
+absl::Status CheckDataFiles(Files& files, const Job& job, bool resumes);
 
 // INVALID_ARGUMENT has a line for each problem of the model, the losses, the metrics, `stages`,
 // `tables` and the optimizers that shows without data. Of a program, only the optimizers are

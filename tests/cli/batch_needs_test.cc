@@ -261,48 +261,50 @@ TEST_CASE("train names training and test data that are missing, and their keys")
   const auto in = [&](const char* name) { return directory / name; };
   Job job;
   job.train = {"npy", {{"features", {{"a", in("x.npy")}}}, {"labels", in("y.npy")}}};
-  const absl::Status no_file = CheckDataFiles(files, job);
+  const absl::Status no_file = CheckDataFiles(files, job, /*resumes=*/false);
   CHECK(absl::IsNotFound(no_file));
   CHECK(no_file.message() == "data.train.labels: there is no file " + in("y.npy") +
                                  ": make or download the data first, or correct the path");
   directory.Write("y.npy", "1\n");
-  CHECK(CheckDataFiles(files, job).ok());
+  CHECK(CheckDataFiles(files, job, /*resumes=*/false).ok());
 
   job.train = {"csv", {{"files", {in("part-*.csv"), in("clicks-*.csv")}}}};
-  CHECK(CheckDataFiles(files, job).message() ==
+  CHECK(CheckDataFiles(files, job, /*resumes=*/false).message() ==
         "data.train.files[1]: no file matches " + in("clicks-*.csv") +
             ": make or download the data first, or correct the path");
   job.train.options["files"] = in("part-*.csv");
-  CHECK(CheckDataFiles(files, job).ok());
+  CHECK(CheckDataFiles(files, job, /*resumes=*/false).ok());
   job.test = job.train;
   job.test->options["files"] = in("part-1.csv");
-  CHECK(absl::StartsWith(CheckDataFiles(files, job).message(), "data.test.files: there is no "));
+  CHECK(absl::StartsWith(CheckDataFiles(files, job, /*resumes=*/false).message(),
+                         "data.test.files: there is no "));
   job.test.reset();
 
   // A job starts although files are missing that `train` does not read or that only workers can
   // see.
   job.predict = DataSpec{"csv", {{"files", in("later.csv")}}};
-  CHECK(CheckDataFiles(files, job).ok());
+  CHECK(CheckDataFiles(files, job, /*resumes=*/false).ok());
   job.train.options["files"] = "s3://bucket/part-*.csv";
-  CHECK(CheckDataFiles(files, job).ok());
+  CHECK(CheckDataFiles(files, job, /*resumes=*/false).ok());
   job.train.options["files"] = "gs://bucket/part-*.csv";
-  CHECK_THAT(std::string(CheckDataFiles(files, job).message()),
+  CHECK_THAT(std::string(CheckDataFiles(files, job, /*resumes=*/false).message()),
              Catch::Contains("data.train.files: gs://bucket/part-*.csv: nobody reads gs://"));
   job.train = {"images", {{"folder", directory.path()}}};
-  CHECK(CheckDataFiles(files, job).ok());
+  CHECK(CheckDataFiles(files, job, /*resumes=*/false).ok());
   job.initial_weights.file = in("weights.safetensors");
-  CHECK(CheckDataFiles(files, job).message() == "initial_weights: there is no file " +
-                                                    in("weights.safetensors") +
-                                                    ": correct the path, or leave the key out");
+  CHECK(CheckDataFiles(files, job, /*resumes=*/false).message() ==
+        "initial_weights: there is no file " + in("weights.safetensors") +
+            ": correct the path, or leave the key out");
+  CHECK(CheckDataFiles(files, job, /*resumes=*/true).ok());  // the checkpoint has the values
   directory.Write("weights.safetensors", "");
-  CHECK(CheckDataFiles(files, job).ok());
+  CHECK(CheckDataFiles(files, job, /*resumes=*/false).ok());
 
   job.train = {
       "mix",
       {{"mix",
         {{{"format", "csv"}, {"files", in("part-0.csv")}},
          {{"format", "text"}, {"files", in("x.npy")}, {"vocabulary_file", in("words")}}}}}};
-  CHECK(absl::StartsWith(CheckDataFiles(files, job).message(),
+  CHECK(absl::StartsWith(CheckDataFiles(files, job, /*resumes=*/false).message(),
                          "data.train.mix[1].vocabulary_file: there is no file "));
 }
 
@@ -313,7 +315,7 @@ TEST_CASE("train refuses a folder, a device and an empty file as data, naming ke
   Job job;
   const auto said = [&](const std::string& path) {
     job.train = {"csv", {{"files", path}}};
-    return std::string(CheckDataFiles(files, job).message());
+    return std::string(CheckDataFiles(files, job, /*resumes=*/false).message());
   };
   CHECK(said(directory.path()) == "data.train.files: " + directory.path() +
                                       " is a folder, and data are read from files: name the file");
@@ -323,7 +325,7 @@ TEST_CASE("train refuses a folder, a device and an empty file as data, naming ke
   directory.Write("empty.csv2", "1\n");
   CHECK(said(directory / "empty.*").empty());  // one of several files may be empty
   job.train = {"images", {{"folder", empty}}};
-  CHECK(CheckDataFiles(files, job).message() ==
+  CHECK(CheckDataFiles(files, job, /*resumes=*/false).message() ==
         "data.train.folder: " + empty + " is a file, and images are read from a folder");
 }
 
