@@ -77,6 +77,15 @@ absl::Status CheckNobodyLeads(Files& files, Network& network, const std::string&
 
 }  // namespace
 
+absl::Status CheckNamesMachine(const std::string& dir, const std::string& address) {
+  if (!address.starts_with("0.0.0.0:") && !address.starts_with("[::]:")) return absl::OkStatus();
+  return absl::NotFoundError(
+      absl::StrCat(dir, "/", kAddressName, " has ", address,
+                   ", at which the coordinator listens, and which names no machine: give "
+                   "--address with the name of its machine or service, and --insecure where there "
+                   "are no certificates"));
+}
+
 bool IsOfJob(std::string_view name) {
   for (const std::string_view whole :
        {"checkpoints", "logs", "tensorboard", "compiled", "index", kSummaryName, kDoneSummaryName,

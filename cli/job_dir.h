@@ -23,6 +23,11 @@ inline constexpr char kRunningJobName[] = "job.running.json";
 // Initial weights that train converted from a Keras file.
 inline constexpr char kInitialWeightsName[] = "initial.safetensors";
 
+// NOT_FOUND if `address`, which `dir`/coordinator.address holds, is one at which a coordinator
+// listens on all interfaces, such as 0.0.0.0:7400: it leads to the coordinator on its own machine
+// alone. The error says what to give in its place.
+absl::Status CheckNamesMachine(const std::string& dir, const std::string& address);
+
 // Whether a job creates a file or directory of that name in its directory. False for the lock.
 bool IsOfJob(std::string_view name);
 

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "cli/commands.h"
+#include "cli/job_dir.h"
 #include "cli/status_watch.h"
 #include "common/human_bytes.h"
 #include "common/json_text.h"
@@ -145,12 +146,7 @@ absl::StatusOr<std::string> LeaderOf(Files& files, const std::string& given,
   if (address.empty()) {
     return absl::NotFoundError(absl::StrCat(dir, "/coordinator.address is not there"));
   }
-  if (address.starts_with("0.0.0.0:") || address.starts_with("[::]:")) {
-    return absl::NotFoundError(
-        absl::StrCat(dir, "/coordinator.address has ", address,
-                     ", at which the coordinator listens, and which names no machine: give "
-                     "--address with the name of its machine or service"));
-  }
+  RETURN_IF_ERROR(CheckNamesMachine(dir, address));
   return address;
 }
 

@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "cli/checkpoint_choice.h"
 #include "cli/commands.h"
+#include "cli/job_dir.h"
 #include "cli/progress.h"
 #include "cli/status_watch.h"
 #include "common/human_bytes.h"
@@ -332,6 +333,18 @@ int ShowDir(Files& files, const std::string& dir, const absl::Status& why, bool 
   return static_cast<int>(ended ? ExitCode::kDone : ExitCode::kPeerLost);
 }
 
+// The failed question to the coordinator of the job in `dir`. An address that names no machine is
+// the cause where it leads elsewhere than to this machine, or may be.
+absl::Status WithAddressProblem(const std::string& dir, const std::string& address,
+                                const absl::Status& failed) {
+  const absl::Status named = CheckNamesMachine(dir, address);
+  if (named.ok()) return failed;
+  const bool refused = absl::IsFailedPrecondition(failed);  // before anybody was asked
+  return absl::Status(failed.code(),
+                      absl::StrCat(std::string(named.message()), refused ? "" : " (",
+                                   refused ? "" : std::string(failed.message()) + ")"));
+}
+
 // Where a job is asked for, and how its status is shown.
 struct Asked {
   std::string address, dir;
@@ -358,6 +371,7 @@ int ShowNow(Files& files, const GrpcOptions& options, Asked asked, std::ostream&
     if (!checked.ok()) status = checked;
   }
   if (!status.ok()) {
+    if (!dir.empty()) status = WithAddressProblem(dir, asked.address, status.status());
     if (dir.empty()) return Fail("status", status.status().message(), ExitCode::kPeerLost, err);
     const int code = ShowDir(files, dir, status.status(), asked.as_json, out, err);
     ended = code == static_cast<int>(ExitCode::kDone);

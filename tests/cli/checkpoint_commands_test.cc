@@ -395,6 +395,23 @@ TEST_CASE("wrong arguments of checkpoint are configuration errors") {
   CHECK(Run(RunCheckpoint, {"--help"}).code == 0);
 }
 
+TEST_CASE("status of a directory whose address names no machine says which to give") {
+  ExampleJob example;
+  const std::string dir = example.directory.path();
+  example.Commit(3, 1, {});
+  example.directory.Write("coordinator.address", "0.0.0.0:1\n");
+  const Ran ran = Run(RunStatus, {"--dir", dir});
+  CHECK(ran.code == 202);
+  CHECK(Has(ran.out, "no coordinator answers: " + dir +
+                         "/coordinator.address has 0.0.0.0:1, at which the coordinator listens, "
+                         "and which names no machine: give --address with the name of its machine "
+                         "or service, and --insecure where there are no certificates\n"));
+  CHECK_FALSE(Has(ran.out, "on another machine"));
+  // Plain text may be sent there, and nobody listens on this machine: the cause is kept.
+  CHECK(Has(Run(RunStatus, {"--dir", dir, "--insecure"}).out,
+            "no certificates (connection refused: no process listens at 0.0.0.0:1)"));
+}
+
 TEST_CASE("without a coordinator status says what the directory knows") {
   ExampleJob example;
   const std::string dir = example.directory.path();
