@@ -14,6 +14,7 @@
 #include "cli/compute_batch.h"
 #include "cli/predict_data.h"
 #include "cli/prediction_writer.h"
+#include "cli/request_rows.h"
 #include "cli/user_job.h"
 #include "common/json_text.h"
 #include "common/status_macros.h"
@@ -140,8 +141,9 @@ class Server {
   FrameFiles files_;
   std::unique_ptr<PredictModel> model_;  // null: there are no values
   Job job_;
-  std::optional<DataSpec> rows_;  // how rows of text are read; nullopt: no rows of text
+  std::optional<RequestRows> rows_;  // nullopt: the job's data are no csv
   InputForms forms_;
+  bool trims_ = false;         // blanks around fields are left out
   std::set<std::string> ids_;  // inputs whose features are all ids
   bool built_ = false;
 };
@@ -170,10 +172,11 @@ absl::Status Server::Start(ExitCode& code) {
   const std::string path = kRowsPath;
   absl::StatusOr<DataSpec> data = PredictData(job_, {&path, 1});
   if (data.ok() && data->format == "csv") {  // other formats have an array for each input
-    rows_ = *std::move(data);
-    rows_->inputs_alone = true;
-    rows_->options.erase(kBadRecordsKey);  // a request has an answer for each of its rows
-    ids_ = InputsOfIds(*rows_);
+    data->inputs_alone = true;
+    data->options.erase(kBadRecordsKey);  // a request has an answer for each of its rows
+    ids_ = InputsOfIds(*data);
+    trims_ = data->options.value("trim", nlohmann::json()) == nlohmann::json(true);
+    rows_ = RequestRows(*std::move(data));
   }
   return absl::OkStatus();
 }
@@ -194,6 +197,7 @@ std::string Server::Hello() {
   const Texts texts = {{"paracord", "predict"},
                        {"batch", absl::StrCat(job_.batch)},
                        {"rows", rows_.has_value() ? "csv" : ""},
+                       {"trim", trims_ ? "yes" : ""},
                        {"model", model_ == nullptr ? "" : model_->name()}};
   return Frame({}, texts).value_or("");
 }
@@ -238,8 +242,9 @@ absl::StatusOr<Answers> Server::AnswerToRecords(const SafetensorsFile& request, 
   }
   std::string text(csv->end - csv->begin, '\0');
   RETURN_IF_ERROR(request.ReadBytes(*csv, 0, text));
+  const DataSpec& rows = rows_->Of(text);
   files_.held[kRowsPath] = std::move(text);
-  ASSIGN_OR_RETURN(const std::unique_ptr<DataSource> source, OpenDataSource(files_, *rows_));
+  ASSIGN_OR_RETURN(const std::unique_ptr<DataSource> source, OpenDataSource(files_, rows));
   for (uint64_t first = 0; first < source->records(); first += job_.batch) {
     std::vector<uint64_t> records(std::min<uint64_t>(job_.batch, source->records() - first));
     std::iota(records.begin(), records.end(), first);

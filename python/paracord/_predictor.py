@@ -83,16 +83,17 @@ def _array(name: str, column: Any) -> numpy.ndarray:
     raise ProgramError(f"input {name!r} is of {array.dtype}, and must be numbers or strings")
 
 
-def _field(value: Any) -> Any:
-    """A value as a field of a CSV; what is missing is an empty one."""
+def _field(value: Any, trims: bool) -> Any:
+    """A value as a field of a CSV; what is missing is an empty one. `trims`: without the blanks
+    around it, which the reader would leave to a field in quotes."""
     if isinstance(value, (list, tuple, dict, set)) or getattr(value, "ndim", 0):
         raise ProgramError("a column of a csv has a value for each row, as the file has it (words, "
                            f"numbers, a list as its text), and {value!r} is none")
     if isinstance(value, bytes):
-        return value.decode()
+        value = value.decode()
     if value is None or value != value:
         return ""
-    return value
+    return value.strip(" \t") if trims and isinstance(value, str) else value
 
 
 def _refusal(said: str) -> ProgramError:
@@ -119,6 +120,7 @@ class Served:
             raise
         self.batch = int(texts.get("batch", "1"))
         self.takes_rows = texts.get("rows") == "csv"
+        self.trims = texts.get("trim") == "yes"
         self.model = texts.get("model", "")
 
     def _listen(self) -> None:
@@ -213,9 +215,12 @@ class Served:
         columns = {name: list(column.tolist() if hasattr(column, "tolist") else column)
                    for name, column in given.items()}
         self._check_counts({name: len(column) for name, column in columns.items()})
+        if all(isinstance(name, int) for name in columns):  # "*" takes columns in their order
+            columns = {number: columns[number] for number in sorted(columns)}
         requests: List[Dict[str, numpy.ndarray]] = []
         text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
+        # With both characters at the ends of lines, fields that hold either are in quotes.
+        writer = csv.writer(text, lineterminator="\r\n")
 
         def end() -> None:
             data = numpy.frombuffer(text.getvalue().encode(), "u1")
@@ -226,7 +231,7 @@ class Served:
         for row in zip(*columns.values()):
             if not text.tell():
                 writer.writerow(columns)
-            writer.writerow([_field(value) for value in row])
+            writer.writerow([_field(value, self.trims) for value in row])
             if text.tell() > _TEXT_AT_ONCE:
                 end()
         if text.tell():

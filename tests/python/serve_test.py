@@ -154,6 +154,77 @@ class Predictor(unittest.TestCase):
             given = features({"cities": ["Oslo|Rom", "", "Bonn|Oslo|Bonn"]})
         self.assertEqual(given[""].tolist(), [[3, 1, 0], [0, 0, 0], [2, 3, 2]])
 
+    def as_predicted(self, data, text, given):
+        """Checks that a model of the job's data gives for columns what it gives for a file."""
+        import numpy
+
+        path, out = (os.path.join(self.folder.name, name) for name in ("d.json", "d.npy"))
+        spec = job()
+        spec["data"]["train"] = {"format": "csv", "files": "none.csv", "label": "y", **data}
+        with open(path, "w") as file:
+            json.dump(spec, file)
+        with open(os.path.join(self.folder.name, "d.csv"), "w", newline="") as file:
+            file.write(text)
+        run = [PARACORD, "predict", "--weights", self.weights, path, "--out", out,
+               "--data", os.path.join(self.folder.name, "d.csv")]
+        subprocess.run(run, check=True, capture_output=True)
+        from paracord._predictor import Predictor
+
+        with Predictor(["--weights", self.weights, path], PARACORD) as predict:
+            self.assertEqual(predict(given).tobytes(), numpy.load(out).tobytes())
+
+    def test_the_dialect_of_the_files_is_not_that_of_a_request(self):
+        def named(**more):
+            city = {"column": "city", "kind": "hashed", "bins": 1 << 20}
+            return {"features": [city, "age", "size"], **more}
+
+        columns = {"size": [5, 6, 7], "city": ["q\"r", "Bonn", "Rom"], "age": [1, 2, 3]}
+        lines = ["city,age,size", "q\"r,1,5", "Bonn,2,6", "Rom,3,7"]
+        plain = "\n".join(lines).replace("q\"r", "\"q\"\"r\"")
+        self.as_predicted(named(quote=None), "\n".join(lines), columns)
+        for delimiter in (";", "\t", "::"):
+            text = plain.replace(",", delimiter)
+            self.as_predicted(named(delimiter=delimiter), text, columns)
+        self.as_predicted(named(quote="'"), "\n".join(lines).replace("q\"r", "'q\"r'"), columns)
+        self.as_predicted(named(quote="'"), "\n".join(lines).replace("Rom", "'o''r'"),
+                          {**columns, "city": ["q\"r", "Bonn", "o'r"]})
+        self.as_predicted(named(escape="\\"), "\n".join(lines).replace("q\"r", "\\q\\\"r"),
+                          columns)
+        self.as_predicted(named(escape="\\", quote=None, delimiter=";"),
+                          "city;age;size\na\\;b,c;1;5\n\\\\;2;6\nx\\\ny;3;7",
+                          {**columns, "city": ["a;b,c", "\\", "x\ny"]})
+        self.as_predicted(named(skip_lines=2), "about\n\n" + plain, columns)
+        self.as_predicted(named(trim=True, delimiter=";"),
+                          "city;age;size\n Bonn ; 1;5\n a,b ;2 ;6\nRom;3;7",
+                          {**columns, "city": [" Bonn ", " a,b ", "Rom"], "age": [" 1", "2 ", 3]})
+        missing = named(missing=["?", "\\N"], escape="\\")
+        missing["features"][1] = {"column": "age", "default": 9}
+        self.as_predicted(missing, "city,age,size\nRom,\\N,5\nRom,?,6\nRom,,7\n",
+                          {**columns, "city": ["Rom"] * 3, "age": ["\\N", "?", None]})
+
+    def test_columns_without_a_header_are_those_of_the_numbers_or_of_the_order(self):
+        import paracord
+
+        text = "5,0,1,2\n6,1,3,4\n"  # the label is column 1
+        data = {"header": False, "features": [2, 3, {"columns": [0, 2], "kind": "crossed",
+                                                     "bins": 9}], "label": 1}
+        numbers = {3: [2, 4], 2: [1, 3], 0: [5, 6]}
+        self.as_predicted(data, text, numbers)
+        self.as_predicted(data, text, {str(name): values for name, values in numbers.items()})
+        names = {"d": [5, 6], "y": [0, 1], "a": [1, 3], "b": [2, 4]}
+        self.as_predicted(data, text, names)
+        others = {"header": False, "features": [2, "*"], "label": 1}
+        self.as_predicted(others, text, numbers)
+        self.as_predicted(others, text, names)
+        for features in (["a", "b", "d"], [2, "b", {"column": 0}], ["a", "*"]):
+            said = {"header": False, "columns": ["d", "y", "a", "b"], "features": features}
+            backwards = names if "*" in features else dict(reversed(names.items()))
+            self.as_predicted(said, text, backwards)
+        with self.assertRaisesRegex(paracord.ProgramError, "no column 3"):
+            self.as_predicted(data, text, {"a": [1, 3], "b": [2, 4]})
+        with self.assertRaisesRegex(paracord.ProgramError, 'no column "2"'):
+            self.as_predicted(data, text, {3: [2, 4], 0: [1, 3]})
+
     def test_rows_of_a_growing_table_make_the_scores_with_ids_that_have_none(self):
         import numpy
         import paracord
