@@ -64,9 +64,8 @@ std::vector<InputLook> LookAtInputs(const ModelSpec& model) {
   return inputs;
 }
 
-std::string LastActivation(const ModelSpec& model) {
-  if (model.outputs.size() != 1) return "";
-  const LayerSpec& layer = model.layers[model.nodes[model.outputs[0].node].layer];
+std::string LastActivation(const ModelSpec& model, size_t output) {
+  const LayerSpec& layer = model.layers[model.nodes[model.outputs[output].node].layer];
   if (layer.class_name == "Softmax") return "softmax";
   const auto activation = layer.config.find("activation");
   if (activation == layer.config.end()) return "";

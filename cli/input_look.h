@@ -24,7 +24,7 @@ struct InputLook {
 
 std::vector<InputLook> LookAtInputs(const ModelSpec& model);
 
-// Returns the activation of the layer that gives the model's only output; "" if there are several.
-std::string LastActivation(const ModelSpec& model);
+// Returns the activation of the layer that gives an output of the model; "" if it has none.
+std::string LastActivation(const ModelSpec& model, size_t output);
 
 }  // namespace paracord

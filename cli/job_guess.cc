@@ -12,13 +12,13 @@
 #include "cli/csv_look.h"
 #include "cli/file_roles.h"
 #include "cli/input_look.h"
+#include "cli/label_guess.h"
 #include "cli/left_columns.h"
 #include "common/file_kind.h"
 #include "common/json_text.h"
 #include "common/status_macros.h"
 #include "config/json_fields.h"
 #include "config/named_spec.h"
-#include "config/nearest.h"
 #include "data/csv_columns.h"
 #include "data/data_source.h"
 #include "keras/json.h"
@@ -29,10 +29,7 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-constexpr std::string_view kLabels[] = {"label", "target", "y",      "class",  "click",
-                                        "churn", "income", "rating", "clicked"};
 constexpr int kBatch = 256;
-constexpr size_t kClassesMax = 1000;
 
 // Whether a column has values other than numbers and lists of whole numbers.
 bool HasWords(const ColumnLook& column) {
@@ -79,6 +76,11 @@ class Guesser {
     std::vector<std::string> rest = train_;
     rest.insert(rest.end(), test_.begin(), test_.end());
     const bool pairs = rest.size() == 2 || (rest.size() == 4 && test_.size() != 1);
+    if (model_.outputs.size() > 1) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("of .npy files init takes the labels of one output, and the model has ",
+                       model_.outputs.size(), ": write \"labels\" by hand, {OUTPUT: FILE, ...}"));
+    }
     ordered_json data;
     if (inputs_.size() == 1 && pairs) {
       data["train"] = {{"format", "npy"}, {"features", rest[0]}, {"labels", rest[1]}};
@@ -178,7 +180,9 @@ class Guesser {
 
   absl::StatusOr<ordered_json> Columns() {
     ASSIGN_OR_RETURN(look_, LookAtCsv(files_, train_[0]));
-    ASSIGN_OR_RETURN(const size_t label, FindLabel());
+    ASSIGN_OR_RETURN(GuessedLabels labels,
+                     GuessLabels({look_, model_, compiled_, of_.label, train_[0]}));
+    for (const std::string& guess : labels.guesses) Say(guess);
     ordered_json train;
     train["format"] = "csv";
     train["files"] = train_;
@@ -186,7 +190,7 @@ class Guesser {
       train["delimiter"] = look_.delimiter;
       Say(absl::StrCat("delimiter: ", look_.delimiter == "\t" ? "a tab" : look_.delimiter));
     }
-    taken_.insert(label);
+    taken_ = labels.columns;
     ordered_json features = ordered_json::array();
     RETURN_IF_ERROR(TakeColumns(features));
     std::set<std::string> missing;
@@ -198,7 +202,7 @@ class Guesser {
       Say(absl::StrCat("missing: ", absl::StrJoin(missing, ", "), " and empty fields"));
     }
     train["features"] = std::move(features);
-    train["label"] = LabelSpec(look_.columns[label]);
+    train["label"] = std::move(labels.spec);
     SayWhatIsLeft();
     ordered_json data;
     data["train"] = std::move(train);
@@ -218,48 +222,6 @@ class Guesser {
       if (!taken_.contains(i)) left.push_back(look_.columns[i]);
     }
     for (const std::string& line : LeftColumnLines(left, by_order_)) Say(line);
-  }
-
-  absl::StatusOr<size_t> FindLabel() {
-    const auto named = [&](std::string_view name) {
-      return static_cast<size_t>(std::ranges::find(look_.columns, name, &ColumnLook::name) -
-                                 look_.columns.begin());
-    };
-    if (of_.label.has_value()) {
-      const size_t found = named(*of_.label);
-      if (found < look_.columns.size()) return found;
-      std::vector<std::string_view> names;
-      for (const ColumnLook& column : look_.columns) names.push_back(column.name);
-      return absl::InvalidArgumentError(absl::StrCat("--label ", *of_.label, ": ", train_[0],
-                                                     " has no such column",
-                                                     NearestHint(*of_.label, names)));
-    }
-    const bool two_classes = compiled_.losses.empty()
-                                 ? LastActivation(model_) == "sigmoid"
-                                 : compiled_.losses[0].name == "binary_crossentropy";
-    const auto takes = [&](size_t column, bool fitting) {
-      const ColumnLook& look = look_.columns[column];
-      const bool of_input = std::ranges::any_of(
-          model_.inputs, [&](const Endpoint& input) { return input.Is(look.name); });
-      return !of_input && !look.NumbersRows() && (!fitting || !two_classes || look.HasTwoClasses());
-    };
-    const size_t none = look_.columns.size();
-    size_t label = none;
-    for (const std::string_view name : kLabels) {
-      if (label == none && named(name) < none && takes(named(name), true)) label = named(name);
-    }
-    // The last column whose values fit, or else the last.
-    for (const bool fitting : {true, false}) {
-      for (size_t i = none; label == none && i > 0; --i) {
-        if (takes(i - 1, fitting)) label = i - 1;
-      }
-    }
-    if (label == none) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(train_[0], ": every column is an input: name the label with --label"));
-    }
-    Say(absl::StrCat("label: ", look_.columns[label].name, " (--label names another)"));
-    return label;
   }
 
   // Gives each input the columns of its name, or else the next numbers.
@@ -417,38 +379,20 @@ class Guesser {
     }
   }
 
-  ordered_json LabelSpec(const ColumnLook& column) {
-    const bool hot =
-        !compiled_.losses.empty() && compiled_.losses[0].name == "categorical_crossentropy";
-    if (column.is_number() && !hot) return column.name;
-    if (column.words.size() > kClassesMax) return column.name;
-    std::vector<std::string> words(column.words.begin(), column.words.end());
-    if (column.is_number()) {
-      std::ranges::sort(words, [](const std::string& a, const std::string& b) {
-        return std::stod(a) < std::stod(b);
-      });
-    }
-    ordered_json spec;
-    spec["column"] = column.name;
-    spec["kind"] = "categorical";
-    spec["vocabulary"] = words;
-    if (hot) spec["one_hot"] = true;
-    Say(absl::StrCat("classes of ", column.name, ", from 0 on: ", absl::StrJoin(words, ", ")));
-    return spec;
-  }
-
   // Fills in what the model's compile_config leaves out.
   void Learning(ordered_json& job) {
-    const std::string activation = LastActivation(model_);
-    if (compiled_.losses.empty()) {
-      const std::string loss = activation == "sigmoid"   ? "binary_crossentropy"
-                               : activation == "softmax" ? "sparse_categorical_crossentropy"
-                                                         : "mse";
-      job["loss"] = loss;
-      Say(absl::StrCat("loss: ", loss, ", by the last layer's activation (",
+    for (size_t i = 0; i < model_.outputs.size() && compiled_.losses.empty(); ++i) {
+      const bool one = model_.outputs.size() == 1;
+      const std::string activation = LastActivation(model_, i), loss = LikelyLoss(activation);
+      const std::string& name = model_.outputs[i].name();
+      (one ? job["loss"] : job["loss"][name]) = loss;
+      Say(absl::StrCat("loss", one ? "" : " of " + name, ": ", loss,
+                       ", by the last layer's activation (",
                        activation.empty() ? "none" : activation, ")"));
     }
-    if (!compiled_.metrics.has_value() || compiled_.metrics->empty()) {
+    const bool measured = compiled_.metrics.has_value() && !compiled_.metrics->empty();
+    if (model_.outputs.size() == 1 && !measured) {
+      const std::string activation = LastActivation(model_, 0);
       if (activation == "sigmoid") job["metrics"] = {"auc"};
       if (activation == "softmax") job["metrics"] = {"accuracy"};
     }

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/json_text.h"
+#include "tests/cli/init_models.h"
 #include "tests/cli/ran.h"
 #include "tests/fakes.h"
 
@@ -12,23 +13,6 @@ namespace paracord {
 namespace {
 
 using nlohmann::json;
-
-json KerasInput(const std::string& name, int size, const std::string& dtype) {
-  return {{"class_name", "InputLayer"},
-          {"config", {{"name", name}, {"batch_shape", {nullptr, size}}, {"dtype", dtype}}},
-          {"name", name},
-          {"inbound_nodes", json::array()}};
-}
-
-json LayerCall(const std::string& class_name, json config, const std::vector<std::string>& inputs) {
-  json nodes = json::array();
-  for (const std::string& input : inputs) nodes.push_back({input, 0, 0, json::object()});
-  const std::string name = config["name"];
-  return {{"class_name", class_name},
-          {"config", std::move(config)},
-          {"name", name},
-          {"inbound_nodes", {nodes}}};
-}
 
 // Returns a model of words, ids and numbers in the format of Keras 2.
 json RecommenderModel() {
@@ -54,8 +38,9 @@ TEST_CASE(
   const std::string model = directory.Write("model.json", TextOf(RecommenderModel()));
   std::string rows = "user;age;income;when;churn\n";
   for (int i = 0; i < 40; ++i) {
-    absl::StrAppend(&rows, 1000 + i, ";", 20 + i, ";", i % 7 == 0 ? "NA" : absl::StrCat(i * 100),
-                    ";x;", i % 2 == 0 ? "no" : "yes", "\n");
+    absl::StrAppend(&rows, 1000 + i, ";", 20 + i * 7 % 40, ";",
+                    i % 7 == 0 ? "NA" : absl::StrCat(i * 100), ";x;", i % 2 == 0 ? "no" : "yes",
+                    "\n");
   }
   const std::string data = directory.Write("rows.csv", rows);
   const std::string out = directory / "job.json";
@@ -110,19 +95,6 @@ TEST_CASE("init takes a .keras file, and tests from a file whose name says so") 
   CHECK_FALSE(job.contains("loss"));  // the model's compile_config has a loss
   // The model has a Normalization layer.
   CHECK_FALSE(job["data"]["train"]["features"][4].contains("mean"));
-}
-
-// Returns numbers in the format of numpy.save.
-template <typename Number>
-std::string Npy(const std::string& type, const std::vector<Number>& numbers) {
-  std::string header = absl::StrCat("{'descr': '", type, "', 'fortran_order': False, 'shape': (",
-                                    numbers.size(), "), }");
-  header.replace(header.find("), }"), 4, ",), }");
-  header.resize(118 - 1, ' ');
-  std::string bytes("\x93NUMPY\x01\0\x76\0", 10);
-  bytes += header + "\n";
-  bytes.append(reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(Number));
-  return bytes;
 }
 
 TEST_CASE("init makes ids of the words of the recommender's clicks, whose tables grow") {
@@ -228,19 +200,6 @@ TEST_CASE(
   CHECK(job["tables"] == json({{"f", {{"kind", "growing"}, {"update", "lazy"}}}}));
 }
 
-// A model of `numbers` inputs in one InputLayer, of unknown many with 0.
-std::string DenseModel(int numbers) {
-  const json size = numbers == 0 ? json() : json(numbers);
-  return TextOf(
-      json{{"class_name", "Sequential"},
-           {"config",
-            {{"name", "s"},
-             {"layers",
-              {{{"class_name", "InputLayer"},
-                {"config", {{"name", "in"}, {"batch_shape", {nullptr, size}}}}},
-               {{"class_name", "Dense"}, {"config", {{"name", "out"}, {"units", 1}}}}}}}}});
-}
-
 TEST_CASE("init takes no label whose values the loss of two classes refuses") {
   TestDirectory directory;
   PosixFiles files;
@@ -259,13 +218,13 @@ TEST_CASE("init takes no label whose values the loss of two classes refuses") {
   };
   // `income` is a usual name of a label, but not with these values.
   CHECK(label_of("user,income,debt,defaulted", [](int i) {
-          return absl::StrCat(i, ",", 20000 + i, ",", i, ",", i % 2);
+          return absl::StrCat(i, ",", 20000 + 2 * i, ",", 3 * i, ",", i % 2);
         }) == "defaulted");
   CHECK(label_of("user,income,debt,rate", [](int i) {
-          return absl::StrCat(i, ",", i % 2 == 0 ? "<=50K" : ">50K", ",", i, ",", i * 2);
+          return absl::StrCat(i, ",", i % 2 == 0 ? "<=50K" : ">50K", ",", 3 * i, ",", i * 2);
         }) == "income");
   CHECK(label_of("user,bought,income,debt", [](int i) {
-          return absl::StrCat(i, ",", i % 2, ",", 20000 + i, ",", 3 * i);
+          return absl::StrCat(i, ",", i % 2, ",", 20000 + 2 * i, ",", 3 * i);
         }) == "bought");
 }
 
@@ -304,7 +263,7 @@ TEST_CASE("init leaves out a column that only numbers the rows, and says so") {
   CHECK(few.code == 2);
   CHECK(Has(few.err, "input in takes 3 numbers, and 2 columns are left for it, without id"));
   std::string shops = "shop_id,a,b,target\n";
-  for (int i = 0; i < 30; ++i) absl::StrAppend(&shops, i / 2, ",", i, ",", i % 4, ",", i, "\n");
+  for (int i = 0; i < 30; ++i) absl::StrAppend(&shops, i / 2, ",", 2 * i, ",", i % 4, ",", i, "\n");
   const Ran repeated = run(3, shops);
   INFO(repeated.err);
   CHECK(repeated.code == 0);
@@ -344,7 +303,7 @@ TEST_CASE("init says of columns that are left why, and which input would take th
   const std::string model = directory.Write("model.json", DenseModel(1));
   std::string rows = "listing,price,district,y\n";
   for (int i = 0; i < 40; ++i) {
-    absl::StrAppend(&rows, "l", i, ",", i, ",", i % 3 == 0 ? "Mitte" : "Nord", ",", i, "\n");
+    absl::StrAppend(&rows, "l", i, ",", i * 1000, ",", i % 3 == 0 ? "Mitte" : "Nord", ",", i, "\n");
   }
   const Ran ran =
       Run(RunInit, {model, directory.Write("rows.csv", rows), "--out", directory / "job.json"});
