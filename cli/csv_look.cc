@@ -23,6 +23,7 @@ namespace {
 constexpr size_t kChunkBytes = 1 << 20;
 constexpr size_t kWordsKept = 1000;
 constexpr size_t kFewWords = 50;
+constexpr size_t kCountedMin = 10;  // fewer records may ascend by chance
 
 bool IsMissing(const std::string& text) {
   static const std::set<std::string> kTexts = {"?",   "NA",   "N/A",  "na",   "n/a",  "nan", "NaN",
@@ -46,6 +47,16 @@ std::optional<double> WholeNumber(std::string_view text) {
   return std::nullopt;
 }
 
+// Whether a name is one of those that columns which identify examples commonly have: "id", "person
+// id", "userId", "key", or the "Unnamed: 0" that pandas gives to a column without a name.
+bool IsIdName(const std::string& name) {
+  constexpr std::string_view kNames[] = {"id", "uid", "key", "index"};
+  const std::string lower = absl::AsciiStrToLower(name);
+  return std::ranges::find(kNames, lower) != std::end(kNames) || absl::EndsWith(name, "Id") ||
+         absl::EndsWith(lower, "_id") || absl::EndsWith(lower, " id") ||
+         absl::EndsWith(lower, "-id") || absl::StartsWith(lower, "unnamed: ");
+}
+
 void LookAtField(const std::string& text, ColumnLook& column) {
   if (IsMissing(text)) {
     ++column.lacking;
@@ -64,16 +75,23 @@ void LookAtField(const std::string& text, ColumnLook& column) {
   }
   double number = 0;
   if (absl::SimpleAtod(text, &number) && std::isfinite(number)) column.numbers.push_back(number);
-  column.whole = column.whole && WholeNumber(text).has_value();
+  const std::optional<double> whole_text = WholeNumber(text);
+  column.whole = column.whole && whole_text.has_value();
+  column.ascends =
+      column.ascends && column.whole && (column.values == 1 || *whole_text == column.last + 1);
+  column.last = whole_text.value_or(0);
   if (column.words.size() <= kWordsKept) column.words.insert(text);
 }
 
 }  // namespace
 
+bool ColumnLook::CountsRows() const {
+  return name.empty() || (whole && ascends && !list && !lacks() && values >= kCountedMin);
+}
+
 bool ColumnLook::NumbersRows() const {
-  const bool named = absl::EqualsIgnoreCase(name, "id") || absl::EndsWithIgnoreCase(name, "_id") ||
-                     absl::EndsWith(name, "Id");
-  return named && whole && !list && !lacks() && values > 1 && words.size() == values;
+  return CountsRows() ||
+         (IsIdName(name) && whole && !list && !lacks() && values > 1 && words.size() == values);
 }
 
 bool ColumnLook::HasFewWords() const {
@@ -136,7 +154,8 @@ absl::StatusOr<CsvLook> LookAtCsv(Files& files, const std::string& path) {
   for (const std::string_view name : fields.values) {
     ColumnLook& column = look.columns.emplace_back();
     column.name = std::string(name);
-    if (name.empty() || WholeNumber(column.name).has_value()) {
+    const bool index = name.empty() && look.columns.size() == 1 && fields.values.size() > 1;
+    if ((name.empty() && !index) || WholeNumber(column.name).has_value()) {
       return absl::InvalidArgumentError(
           absl::StrCat(path, ": its first line does not name columns (\"", std::string(name),
                        "\"): write a line of names above"));

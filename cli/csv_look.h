@@ -21,6 +21,8 @@ struct ColumnLook {
   std::vector<double> numbers;       // the finite numbers
   size_t values = 0;                 // not missing
   bool whole = true;                 // all numbers are whole
+  bool ascends = true;               // each field is the whole number behind that of the last one
+  double last = 0;                   // the last field, if a whole number
   bool list = false;                 // some field has several values between "|"
   size_t longest = 0;                // the most values of a list
   bool list_whole = true;            // all values of lists are whole
@@ -28,8 +30,11 @@ struct ColumnLook {
   std::set<std::string> words;       // the texts, if there are few of them
 
   bool lacks() const { return lacking > 0; }
-  // Whether the column identifies examples and carries no information: its name is "id", "row_id",
-  // "userId" or the like, and every field has a different whole number.
+  // Whether the column counts the records, as pandas' to_csv does in a column without a name.
+  bool CountsRows() const;
+  // Whether the column identifies examples and carries no information: it counts the records, or
+  // every field has a different whole number and its name is "id", "row_id", "userId", "index" or
+  // the like.
   bool NumbersRows() const;
   bool is_number() const { return values > 0 && numbers.size() == values; }
   // Whether vectors with one 1 for each word could stand for the column.

@@ -262,7 +262,8 @@ class Guesser {
     std::vector<std::string> names;
     for (size_t i = 0; i < look_.columns.size(); ++i) {
       if (taken_.contains(i) || !look_.columns[i].NumbersRows()) continue;
-      names.push_back(look_.columns[i].name);
+      const std::string& name = look_.columns[i].name;
+      names.push_back(name.empty() ? "the first column, which has no name" : name);
     }
     return names.empty() ? "" : absl::StrCat(", without ", absl::StrJoin(names, ", "));
   }
@@ -274,11 +275,12 @@ class Guesser {
     const bool open = !input.numbers.has_value() && inputs_.size() == 1;
     for (size_t i = 0; i < look_.columns.size() && found.size() < most; ++i) {
       const ColumnLook& column = look_.columns[i];
-      const bool fits = input.dtype == "string" ? !column.is_number()
-                        : input.looks_up        ? column.whole || HasWords(column)
-                                                : (column.is_number() && !column.NumbersRows()) ||
-                                               (open && column.HasFewWords());
-      if (taken_.contains(i) || !fits) continue;
+      const bool fits =
+          input.dtype == "string" ? !column.is_number()
+          : input.looks_up
+              ? (column.whole && !column.CountsRows()) || HasWords(column)
+              : (column.is_number() && !column.NumbersRows()) || (open && column.HasFewWords());
+      if (taken_.contains(i) || column.name.empty() || !fits) continue;
       found.push_back(i);
       taken_.insert(i);
       if (column.is_number()) by_order_.push_back(column.name);

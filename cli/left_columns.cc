@@ -9,7 +9,11 @@ std::vector<std::string> LeftColumnLines(const std::vector<ColumnLook>& left,
                                          const std::vector<std::string>& by_order) {
   std::vector<std::string> lines, words, numbers, sizes;
   for (const ColumnLook& column : left) {
-    if (column.NumbersRows()) {
+    if (column.name.empty()) {
+      lines.push_back(
+          "the first column, which has no name: left out, since it numbers the rows, as to_csv of "
+          "pandas writes its index; name it to use it");
+    } else if (column.NumbersRows()) {
       lines.push_back(absl::StrCat(column.name,
                                    ": left out, since it has another whole number in each row; ",
                                    "an input of this name would take it"));

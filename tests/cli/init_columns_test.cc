@@ -26,6 +26,63 @@ std::pair<json, std::string> InitOf(const TestDirectory& directory, const std::s
   return {JsonOf(*files.ReadWhole(out)), ran.err};
 }
 
+TEST_CASE("init leaves out the column without a name that pandas writes in front") {
+  TestDirectory directory;
+  std::string rows = ",a,b,target\n";
+  for (int i = 0; i < 30; ++i) {
+    absl::StrAppend(&rows, i == 3 ? "x" : "7", ",", i % 5, ",", i % 7, ",", i, "\n");
+  }
+  const auto [job, said] = InitOf(directory, DenseModel(2), rows);
+  const json features = job["data"]["train"]["features"];
+  REQUIRE(features.size() == 2);
+  CHECK(features[0]["column"] == "a");
+  CHECK(features[1]["column"] == "b");
+  CHECK(Has(said, "the first column, which has no name: left out, since it numbers the rows"));
+  CHECK_FALSE(Has(said, "warning"));
+  const Ran few = Run(RunInit, {directory.Write("model.json", DenseModel(3)),
+                                directory / "rows.csv", "--out", directory / "3.json"});
+  CHECK(few.code == 2);
+  CHECK(Has(few.err, "2 columns are left for it, without the first column, which has no name:"));
+  const Ran later =
+      Run(RunInit, {directory / "model.json", directory.Write("rows.csv", "a,,target\n1,2,3\n"),
+                    "--out", directory / "3.json"});
+  CHECK(Has(later.err, "its first line does not name columns (\"\")"));
+}
+
+TEST_CASE("init takes no row number for a feature, whatever the name of its column") {
+  TestDirectory directory;
+  const auto rows_of = [](const std::string& name, int records, auto&& number) {
+    std::string rows = name + ",a,b,target\n";
+    for (int i = 0; i < records; ++i) {
+      absl::StrAppend(&rows, number(i), ",", i % 5, ",", i % 7, ",", i, "\n");
+    }
+    return rows;
+  };
+  const auto shuffled = [](int i) { return 500 + i * 7 % 30; };
+  const auto counted = [](int i) { return 5 + i; };
+  for (const std::string name : {"person id", "index", "uid", "key", "Unnamed: 0", "Key", "a-id"}) {
+    INFO(name);
+    const auto [job, said] = InitOf(directory, DenseModel(2), rows_of(name, 30, shuffled));
+    CHECK(job["data"]["train"]["features"][0]["column"] == "a");
+    CHECK(Has(said, name + ": left out, since it has another whole number in each row"));
+  }
+  const auto [job, said] = InitOf(directory, DenseModel(2), rows_of("n", 30, counted));
+  CHECK(job["data"]["train"]["features"][0]["column"] == "a");
+  CHECK(job["data"]["train"]["label"] == "target");  // which counts the rows, and is named
+  CHECK(Has(said, "n: left out, since it has another whole number in each row"));
+  // Other numbers of that name, few records, and an input of the name.
+  const auto first = [&](const std::string& rows) {
+    return InitOf(directory, DenseModel(3), rows).first["data"]["train"]["features"][0]["column"];
+  };
+  CHECK(first(rows_of("n", 30, shuffled)) == "n");
+  CHECK(first(rows_of("n", 9, counted)) == "n");
+  CHECK(first(rows_of("key", 30, [](int i) { return i / 2; })) == "key");
+  std::string model = DenseModel(1);
+  model.replace(model.find("\"in\""), 4, "\"n\"");
+  CHECK(InitOf(directory, model, rows_of("n", 30, counted))
+            .first["data"]["train"]["features"][0]["column"] == "n");
+}
+
 // Returns a model of two numbers with the outputs `hours` and `rich`.
 json TwoOutputs() {
   const json layers = {
