@@ -143,6 +143,7 @@ class Server {
   Job job_;
   std::optional<RequestRows> rows_;  // nullopt: the job's data are no csv
   InputForms forms_;
+  nlohmann::json id_columns_;  // names, patterns and numbers of columns whose decimals are ids
   bool trims_ = false;         // blanks around fields are left out
   std::set<std::string> ids_;  // inputs whose features are all ids
   bool built_ = false;
@@ -158,6 +159,18 @@ std::set<std::string> InputsOfIds(const DataSpec& rows) {
   }
   std::erase_if(ids, [&](const std::string& name) { return others.contains(name); });
   return ids;
+}
+
+// Returns a list of the columns whose decimal numbers are ids of 64 bits as they are.
+nlohmann::json IdColumns(const DataSpec& rows) {
+  nlohmann::json columns = nlohmann::json::array();
+  const nlohmann::json features = rows.options.value("features", nlohmann::json());
+  for (const nlohmann::json& feature : features.is_array() ? features : nlohmann::json{features}) {
+    if (!feature.is_object() || feature.value("kind", nlohmann::json()) != "id") continue;
+    if (feature.value("hash", nlohmann::json()) == nlohmann::json(true)) continue;
+    if (feature.contains("column")) columns.push_back(feature["column"]);
+  }
+  return columns;
 }
 
 absl::Status Server::Start(ExitCode& code) {
@@ -177,6 +190,7 @@ absl::Status Server::Start(ExitCode& code) {
     ids_ = InputsOfIds(*data);
     trims_ = data->options.value("trim", nlohmann::json()) == nlohmann::json(true);
     rows_ = RequestRows(*std::move(data));
+    id_columns_ = IdColumns(rows_->Of(""));
   }
   return absl::OkStatus();
 }
@@ -197,6 +211,7 @@ std::string Server::Hello() {
   const Texts texts = {{"paracord", "predict"},
                        {"batch", absl::StrCat(job_.batch)},
                        {"rows", rows_.has_value() ? "csv" : ""},
+                       {"ids", TextOf(id_columns_)},
                        {"trim", trims_ ? "yes" : ""},
                        {"model", model_ == nullptr ? "" : model_->name()}};
   return Frame({}, texts).value_or("");

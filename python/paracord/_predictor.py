@@ -11,6 +11,7 @@ import shutil
 import struct
 import subprocess
 import threading
+from fnmatch import fnmatchcase
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy
@@ -20,6 +21,7 @@ from paracord._arguments import ProgramError
 _DTYPES = {"F32": "<f4", "I64": "<i8", "U8": "u1"}
 _TEXT_AT_ONCE = 1 << 24  # bytes of rows in a request
 _LAST_LINES = 20
+_EXACT_BELOW = 1 << 53  # smaller whole numbers are exact in a float of 64 bits
 
 Columns = Mapping[str, Any]
 
@@ -83,6 +85,28 @@ def _array(name: str, column: Any) -> numpy.ndarray:
     raise ProgramError(f"input {name!r} is of {array.dtype}, and must be numbers or strings")
 
 
+def _lacks(value: Any) -> bool:
+    """Whether a value is missing: None, NaN, or the NA of pandas, which is equal to nothing and has
+    no truth."""
+    try:
+        return value is None or bool(value != value)
+    except TypeError:
+        return True
+
+
+def _check_ids(name: Any, values: Sequence[Any]) -> None:
+    """Refuses floats that need not be the id that somebody means."""
+    for row, value in enumerate(values):
+        if not isinstance(value, (float, numpy.floating)) or _lacks(value):
+            continue
+        if not float(value).is_integer() or abs(value) >= _EXACT_BELOW:
+            raise ProgramError(
+                f"column {name!r} has ids, and row {row} the float {float(value)!r}: a float holds "
+                "an id only as a whole number below 2**53; give ids as integers or strings (pandas "
+                "makes floats of integers where one is missing: read such a column with "
+                "dtype=\"Int64\")")
+
+
 def _field(value: Any, trims: bool) -> Any:
     """A value as a field of a CSV; what is missing is an empty one. `trims`: without the blanks
     around it, which the reader would leave to a field in quotes."""
@@ -91,7 +115,7 @@ def _field(value: Any, trims: bool) -> Any:
                            f"numbers, a list as its text), and {value!r} is none")
     if isinstance(value, bytes):
         value = value.decode()
-    if value is None or value != value:
+    if _lacks(value):
         return ""
     return value.strip(" \t") if trims and isinstance(value, str) else value
 
@@ -120,6 +144,7 @@ class Served:
             raise
         self.batch = int(texts.get("batch", "1"))
         self.takes_rows = texts.get("rows") == "csv"
+        self.ids = json.loads(texts.get("ids") or "[]")  # columns: names, patterns and numbers
         self.trims = texts.get("trim") == "yes"
         self.model = texts.get("model", "")
 
@@ -210,6 +235,12 @@ class Served:
             raise ProgramError("columns have as many values each, one at least: "
                                + ", ".join(f"{name!r} has {n}" for name, n in counts.items()))
 
+    def _is_id(self, name: str, place: int) -> bool:
+        """Whether a column has ids; without names it is known by its number, or its place."""
+        number = int(name) if name.isdecimal() else place
+        return any(fnmatchcase(name, column) if isinstance(column, str) else number == column
+                   for column in self.ids)
+
     def _rows(self, given: Columns) -> List[Dict[str, numpy.ndarray]]:
         """Columns of a file as the text of a CSV, in pieces."""
         columns = {name: list(column.tolist() if hasattr(column, "tolist") else column)
@@ -217,6 +248,9 @@ class Served:
         self._check_counts({name: len(column) for name, column in columns.items()})
         if all(isinstance(name, int) for name in columns):  # "*" takes columns in their order
             columns = {number: columns[number] for number in sorted(columns)}
+        for place, (name, values) in enumerate(columns.items()):
+            if self._is_id(str(name), place):
+                _check_ids(name, values)
         requests: List[Dict[str, numpy.ndarray]] = []
         text = io.StringIO()
         # With both characters at the ends of lines, fields that hold either are in quotes.

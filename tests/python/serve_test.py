@@ -225,6 +225,45 @@ class Predictor(unittest.TestCase):
         with self.assertRaisesRegex(paracord.ProgramError, 'no column "2"'):
             self.as_predicted(data, text, {3: [2, 4], 0: [1, 3]})
 
+    def test_a_float_that_need_not_be_the_id_is_refused(self):
+        import numpy
+        import paracord
+
+        class Missing:
+            """As pandas' NA: comparisons give another, which has no truth."""
+
+            def __ne__(self, _):
+                return self
+
+            def __bool__(self):
+                raise TypeError("boolean value of NA is ambiguous")
+
+        def features(column, **more):
+            spec = job()
+            spec["data"]["train"].update(more)
+            spec["data"]["train"]["features"] = [
+                {"column": column, "kind": "id", "default": "0"}]
+            path = os.path.join(self.folder.name, "ids.json")
+            with open(path, "w") as file:
+                json.dump(spec, file)
+            return paracord.features(path, command=PARACORD)
+
+        exact = [7.0, -3, 1 << 60, "1e+16", float("nan"), None, Missing(), 2.0 ** 53 - 1]
+        numberless = {"header": False, "label": 3}
+        for column, name, more in (("member", "member", {}), ("mem*", "member", {}),
+                                   (1, "b", numberless), (1, "1", numberless),
+                                   (1, 1, {**numberless, "columns": ["a", "1"]})):
+            with features(column, **more) as given:
+                for value in (1e16, -1e16, 2.0 ** 53, 7.5, numpy.float64(1e16),
+                              numpy.float32(2.0 ** 60)):
+                    with self.assertRaisesRegex(
+                            paracord.ProgramError,
+                            f"column {name!r} has ids, and row 1 the float .*below 2..53; give"):
+                        given({"a": [1, 2], name: [3, value]})
+                ids = given({"a": [1.5] * len(exact), name: exact})[""][:, 0]
+                self.assertEqual(ids[:3].tolist() + ids[4:].tolist(),
+                                 [7, -3, 1 << 60, 0, 0, 0, (1 << 53) - 1])
+
     def test_rows_of_a_growing_table_make_the_scores_with_ids_that_have_none(self):
         import numpy
         import paracord
