@@ -16,12 +16,13 @@
 #include "coordinator/core/partitioner.h"
 #include "coordinator/core/placement.h"
 #include "exchange/codec.h"
-#include "exchange/compression.h"
 #include "exchange/encoding.h"
 #include "exchange/rows.h"
 #include "program/row_numbers.h"
 #include "proto/protocol.h"
 #include "store/loader.h"
+#include "worker/partition_layout.h"
+#include "worker/transfer_options.h"
 
 namespace paracord {
 namespace {
@@ -38,40 +39,10 @@ absl::Cord BlankBytes(uint64_t bytes) {
   return all;
 }
 
-std::span<const uint64_t> IdsOf(const PartitionSpec& partition, const TableRows& rows) {
-  const std::vector<uint64_t>& ids = rows.ids[partition.variable()];
-  if (rows.has_shards(partition.variable())) {
-    const std::vector<uint32_t>& shards = rows.shards[partition.variable()];
-    const uint32_t first = shards[partition.row_begin()];
-    return std::span(ids).subspan(first, shards[partition.row_end()] - first);
-  }
-  const auto begin = std::ranges::lower_bound(ids, partition.row_begin());
-  return {begin, std::lower_bound(begin, ids.end(), partition.row_end())};
-}
-
-// How values and gradients of a variable travel, as in the worker's ParameterCopy and
-// GradientBuffers.
-Encoding PulledAs(const Job& job, const VariableSpec& variable) {
-  return variable.moving_average() > 0 ? ENCODING_FLOAT32 : EncodingOfWire(job.wire);
-}
-
-Encoding PushedAs(const Job& job, const VariableSpec& variable) {
-  const bool compressed = variable.moving_average() == 0 && !variable.has_table();
-  if (compressed && job.compression.kind == CompressionSpec::Kind::kInt8) return ENCODING_INT8;
-  if (compressed && job.compression.kind == CompressionSpec::Kind::kTopK) return ENCODING_TOP_K;
-  return PulledAs(job, variable);
-}
-
-uint64_t EncodedBytes(const Job& job, Encoding encoding, uint64_t elements) {
-  if (encoding == ENCODING_INT8) return Int8Bytes(elements);
-  if (encoding != ENCODING_TOP_K) return elements * ElementBytes(encoding);
-  return TopKCount(elements, job.compression.ratio) * kTopKEntryBytes;
-}
-
 // A worker's request to one ps, under construction.
 class Request {
  public:
-  Request(const Job& job, const TableRows& rows) : job_(job), rows_(rows) {
+  Request(const Job& job, const TableRows& rows) : transfer_(TransferOf(job)), rows_(rows) {
     // As long as the identifiers in a running job.
     const std::string id(16, 'x');
     header_.mutable_fence()->set_run_id(id);
@@ -83,33 +54,26 @@ class Request {
   }
 
   // `second`: the ps is the second holder of the partition, which is pushed there and not pulled.
-  void Add(const VariableSpec& variable, const PartitionSpec& partition, bool second,
-           PsNeed& need) {
-    const bool table = variable.has_table();
-    uint64_t elements = PartitionElements(variable, partition);
+  void Add(const PartitionReplica& partition, bool second, PsNeed& need) {
+    const uint64_t elements = partition.RangeIn(&rows_).elements;
+    const std::span<const uint64_t> ids = partition.IdsIn(&rows_);
     PartitionPull& pull = *header_.add_pull();
-    pull.set_partition(partition.id());
-    pull.set_encoding(PulledAs(job_, variable));
+    pull.set_partition(partition.id);
+    pull.set_encoding(transfer_.PullEncoding(partition));
     if (second) pull.set_state_only(true);
-    if (table) {
-      const std::span<const uint64_t> ids = IdsOf(partition, rows_);
-      elements = ids.size() * RowElements(variable);
-    }
-    if (table && !second) {
+    if (partition.table && !second) {
       need.row_bytes += elements * ElementBytes(pull.encoding());
-      NameRows(IdsOf(partition, rows_), partition.id(), Piece::PULL_IDS, *pull.mutable_rows(),
-               pieces_);
+      NameRows(ids, partition.id, Piece::PULL_IDS, *pull.mutable_rows(), pieces_);
     }
-    if (!variable.trainable()) return;
+    if (!partition.trained) return;
     PartitionPush& push = *header_.add_push();
-    push.set_partition(partition.id());
-    push.set_encoding(PushedAs(job_, variable));
-    push.set_bytes(EncodedBytes(job_, push.encoding(), elements));
-    if (table) {
-      NameRows(IdsOf(partition, rows_), partition.id(), Piece::PUSH_IDS, *push.mutable_rows(),
-               pieces_);
+    push.set_partition(partition.id);
+    push.set_encoding(transfer_.PushEncoding(partition));
+    push.set_bytes(transfer_.PushBytes(push.encoding(), elements));
+    if (partition.table) {
+      NameRows(ids, partition.id, Piece::PUSH_IDS, *push.mutable_rows(), pieces_);
     }
-    if (push.bytes() != 0) pieces_.push_back({partition.id(), 0, BlankBytes(push.bytes())});
+    if (push.bytes() != 0) pieces_.push_back({partition.id, 0, BlankBytes(push.bytes())});
   }
 
   // Decodes and measures the request like the ps.
@@ -126,7 +90,7 @@ class Request {
   }
 
  private:
-  const Job& job_;
+  const TransferOptions transfer_;
   const TableRows& rows_;
   ExchangeRequest header_;
   std::vector<PieceView> pieces_;
@@ -230,7 +194,8 @@ absl::StatusOr<BatchNeeds> MeasureBatch(const Job& job, std::span<const Variable
     if (rows == nullptr) continue;
     Request request(job, *rows);
     for (const PartitionSpec& partition : loads[p].partitions()) {
-      request.Add(variables[partition.variable()], partition, partition.ps() != p, needs.ps[p]);
+      request.Add(DescribePartition(partition, variables[partition.variable()]),
+                  /*second=*/partition.ps() != p, needs.ps[p]);
     }
     request.Measure(needs.ps[p]);
   }
@@ -243,7 +208,8 @@ absl::StatusOr<BatchNeeds> MeasureBatch(const Job& job, std::span<const Variable
     table.bytes = table.ids * row_bytes;
     std::vector<uint64_t> of_ps(ps);
     for (const PartitionSpec& partition : partitions) {
-      if (partition.variable() == v) of_ps[partition.ps()] += IdsOf(partition, *rows).size();
+      if (partition.variable() != v) continue;
+      of_ps[partition.ps()] += DescribePartition(partition, variables[v]).IdsIn(rows).size();
     }
     table.ps_ids = std::ranges::max(of_ps);
     table.ps_bytes = table.ps_ids * row_bytes;

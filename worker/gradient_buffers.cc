@@ -14,26 +14,6 @@
 #include "exchange/rows.h"
 
 namespace paracord {
-namespace {
-
-Encoding PushEncoding(const PartitionReplica& replica, const TransferOptions& transfer) {
-  constexpr uint64_t kIndices = uint64_t{1} << 32;
-  // A moving statistic is pushed as it was observed, and may be of any size.
-  if (replica.moving_average) return ENCODING_FLOAT32;
-  if (replica.table) return transfer.wire;
-  switch (transfer.compression.kind) {
-    case CompressionSpec::Kind::kInt8:
-      return ENCODING_INT8;
-    case CompressionSpec::Kind::kTopK:
-      if (replica.RangeIn(nullptr).elements <= kIndices) return ENCODING_TOP_K;
-      break;
-    case CompressionSpec::Kind::kNone:
-      break;
-  }
-  return transfer.wire;
-}
-
-}  // namespace
 
 GradientBuffers::GradientBuffers(const PartitionLayout& layout,
                                  std::span<const VariableSpec> variables,
@@ -46,7 +26,7 @@ GradientBuffers::GradientBuffers(const PartitionLayout& layout,
       residuals_(layout.partitions()) {
   for (size_t v = 0; v < variables.size(); ++v) {
     for (const PartitionReplica& replica : layout.of_variable(v)) {
-      encodings_[replica.index] = PushEncoding(replica, transfer);
+      encodings_[replica.index] = transfer.PushEncoding(replica);
     }
   }
 }
@@ -73,15 +53,6 @@ void GradientBuffers::Prepare(uint32_t buffer, SharedRows rows) {
 
 bool GradientBuffers::Finite(uint32_t buffer, size_t variable) const {
   return AllFinite(buffers_[buffer].spans[variable]);
-}
-
-uint64_t GradientBuffers::PushBytes(const PartitionReplica& replica, uint64_t elements) const {
-  const Encoding encoding = encodings_[replica.index];
-  if (encoding == ENCODING_INT8) return Int8Bytes(elements);
-  if (encoding == ENCODING_TOP_K) {
-    return TopKCount(elements, transfer_.compression.ratio) * kTopKEntryBytes;
-  }
-  return elements * ElementBytes(encoding);
 }
 
 // Encodes elements [first, first + count) of a partition that begins at `start` in its variable's
@@ -118,7 +89,7 @@ bool GradientBuffers::Encode(uint32_t buffer, size_t variable) {
     const auto [start, elements] = replica.RangeIn(buffers_[buffer].rows.get());
     const Encoding encoding = encodings_[replica.index];
     if (!replica.trained || encoding == ENCODING_FLOAT32 || elements == 0) continue;
-    sent.encoded[replica.index].resize(PushBytes(replica, elements));
+    sent.encoded[replica.index].resize(transfer_.PushBytes(encoding, elements));
     if (!IsDense(encoding)) residuals_.Resize(replica.index, elements);
     const uint64_t step = encoding == ENCODING_TOP_K ? elements : kAtOnce;
     for (uint64_t first = 0; first < elements; first += step) {
@@ -144,14 +115,14 @@ PieceView GradientBuffers::PieceOf(const PartitionReplica& replica, uint32_t buf
       encodings_[replica.index] == ENCODING_FLOAT32
           ? reinterpret_cast<const char*>(sent->gradients[replica.variable].data() + first)
           : sent->encoded[replica.index].data();
-  const absl::string_view bytes(at, PushBytes(replica, elements));
+  const absl::string_view bytes(at, transfer_.PushBytes(encodings_[replica.index], elements));
   return {replica.id, 0, absl::MakeCordFromExternal(bytes, [kept = sent] {})};
 }
 
 void GradientBuffers::Push(const PartitionReplica& replica, uint32_t buffer, bool staged,
                            PartitionPush& push, std::vector<PieceView>& pieces) const {
   const TableRows* const rows = buffers_[buffer].rows.get();
-  push.set_bytes(PushBytes(replica, replica.RangeIn(rows).elements));
+  push.set_bytes(transfer_.PushBytes(encodings_[replica.index], replica.RangeIn(rows).elements));
   push.set_encoding(encodings_[replica.index]);
   std::vector<PieceView> ids;
   if (replica.table) {

@@ -12,22 +12,14 @@
 #include <vector>
 
 #include "common/shared_memory.h"
-#include "config/job.h"
 #include "exchange/codec.h"
 #include "proto/paracord.pb.h"
 #include "worker/partition_layout.h"
 #include "worker/residuals.h"
 #include "worker/table_rows.h"
+#include "worker/transfer_options.h"
 
 namespace paracord {
-
-// How values travel, as the job says.
-struct TransferOptions {
-  Encoding wire = ENCODING_FLOAT32;
-  CompressionSpec compression;
-  // Encoding needs the outcome of the exchange before.
-  bool keeps_residuals() const { return compression.kind != CompressionSpec::Kind::kNone; }
-};
 
 class GradientBuffers {
  public:
@@ -71,7 +63,6 @@ class GradientBuffers {
     bool usable = false;
   };
 
-  uint64_t PushBytes(const PartitionReplica& replica, uint64_t elements) const;
   bool EncodeRange(const PartitionReplica& replica, Sent& sent, uint64_t start, uint64_t first,
                    uint64_t count);
   PieceView PieceOf(const PartitionReplica& replica, uint32_t buffer) const;

@@ -15,7 +15,7 @@ ParameterCopy::ParameterCopy(const Session& session, std::span<const VariableSpe
                              const TransferOptions& transfer, ValuesIn memory, size_t devices)
     : session_(session),
       variables_(variables.begin(), variables.end()),
-      wire_(transfer.wire),
+      transfer_(transfer),
       layout_(session_, variables_),
       gradients_(layout_, variables_, transfer, std::max<size_t>(devices, 2)),
       versions_(layout_.partitions()),
@@ -70,7 +70,7 @@ std::span<float> ParameterCopy::Pulled(const PartitionReplica& replica, PulledRo
 }
 
 Encoding ParameterCopy::PullEncoding(const PartitionReplica& replica, bool exact) const {
-  return exact || replica.moving_average ? ENCODING_FLOAT32 : wire_;
+  return exact ? ENCODING_FLOAT32 : transfer_.PullEncoding(replica);
 }
 
 ExchangeRequest ParameterCopy::Header(uint32_t ps, const std::string& worker) const {

@@ -114,7 +114,7 @@ class ParameterCopy {
 
   const Session session_;
   const std::vector<VariableSpec> variables_;
-  const Encoding wire_;
+  const TransferOptions transfer_;
   const PartitionLayout layout_;
   GradientBuffers gradients_;
   std::vector<Version> versions_;  // index: PartitionReplica::index

@@ -11,8 +11,10 @@ uint64_t RowsOf(const VariableSpec& variable) {
   return variable.shape_size() == 0 ? 1 : variable.shape(0);
 }
 
-PartitionReplica Describe(const PartitionSpec& partition, const VariableSpec& variable,
-                          size_t index) {
+}  // namespace
+
+PartitionReplica DescribePartition(const PartitionSpec& partition, const VariableSpec& variable,
+                                   size_t index) {
   return {.id = partition.id(),
           .index = index,
           .variable = partition.variable(),
@@ -23,8 +25,6 @@ PartitionReplica Describe(const PartitionSpec& partition, const VariableSpec& va
           .trained = variable.trainable(),
           .moving_average = variable.moving_average() > 0};
 }
-
-}  // namespace
 
 uint64_t ArrayElements(const VariableSpec& variable) {
   return RowsOf(variable) * RowElements(variable);
@@ -64,7 +64,7 @@ PartitionLayout::PartitionLayout(const Session& session, std::span<const Variabl
     if (partition.row_begin() > partition.row_end() || partition.row_end() > RowsOf(variable)) {
       continue;
     }
-    Add(partition.ps(), Describe(partition, variable, own_index));
+    Add(partition.ps(), DescribePartition(partition, variable, own_index));
     PartitionReplica copy = *Find(partition.ps(), partition.id());
     copy.further_holder = true;
     for (const uint32_t ps : partition.copies()) {

@@ -43,6 +43,10 @@ struct PartitionReplica {
   ElementRange RangeIn(const TableRows* rows) const;
 };
 
+// Describes a partition of `variable` on its first holder; `index` as in PartitionReplica.
+PartitionReplica DescribePartition(const PartitionSpec& partition, const VariableSpec& variable,
+                                   size_t index = 0);
+
 class PartitionLayout {
  public:
   // Leaves out partitions and holders that do not fit the variables or the number of ps.

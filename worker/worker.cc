@@ -8,11 +8,11 @@
 #include "common/one_line.h"
 #include "common/status_text.h"
 #include "config/norm_clip.h"
-#include "exchange/encoding.h"
 #include "net/rpc_proto.h"
 #include "proto/protocol.h"
 #include "storage/checkpoint.h"
 #include "storage/claim.h"
+#include "worker/transfer_options.h"
 
 namespace paracord {
 namespace {
@@ -291,7 +291,7 @@ void Worker::StartSession(const Session& session) {
   callbacks.wants_task = [this] { SendWork(); };
   PsSessionOptions options{.task = options_.task,
                            .exchange_ms = job_->timeouts.ps_ms,
-                           .transfer = {EncodingOfWire(job_->wire), job_->compression},
+                           .transfer = TransferOf(*job_),
                            .overlap = job_->overlap,
                            .staged_push_bytes = options_.staged_push_bytes};
   const bool sync = job_->guarantees.sync();

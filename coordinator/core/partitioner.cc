@@ -20,7 +20,7 @@ constexpr uint64_t kElementBytes = sizeof(float);  // float32 is the only dtype
 constexpr uint64_t kVariableBytesMax = uint64_t{1} << 62;
 // The size of a growing table's shard is unknown. Every shard counts as this many bytes, so each ps
 // gets an equal number of shards.
-constexpr uint64_t kSlotBytes = uint64_t{16} << 20;
+constexpr uint64_t kShardBytes = uint64_t{16} << 20;
 
 // The most bytes that a partition takes in the header of a ps's file: kTensorsMax tensors (values,
 // ledger and optimizer slots), each with the partition's name and kTensorTextBytes of other text,
@@ -152,7 +152,7 @@ std::vector<uint64_t> PartitionBytes(std::span<const VariableSpec> variables,
   bytes.reserve(partitions.size());
   for (const PartitionSpec& partition : partitions) {
     const VariableSpec& variable = variables[partition.variable()];
-    bytes.push_back(IsGrowing(variable) ? kSlotBytes
+    bytes.push_back(IsGrowing(variable) ? kShardBytes
                                         : PartitionElements(variable, partition) * kElementBytes);
   }
   return bytes;
