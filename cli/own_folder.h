@@ -1,4 +1,4 @@
-// Returns the folder of the running program, which the daemons' programs are beside.
+// Returns the folder of the running program. The programs of the daemons lie in the same folder.
 #pragma once
 
 #include <filesystem>

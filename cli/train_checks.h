@@ -24,22 +24,23 @@ ClusterShape ShapeOf(int64_t ps, int64_t workers, const std::string& device);
 // INVALID_ARGUMENT: the text is no size, or less than a process that holds variables needs.
 absl::StatusOr<uint64_t> MemoryLimitOf(const std::string& memory_limit, const Holders& holders);
 
-// Reads the job as it is in the cluster that the flags ask for, and as the job in DIR goes on. Says
-// in the flags how many ps the cluster has, and the absolute path of DIR. INVALID_ARGUMENT names
-// the key or the flag.
+// Reads the job, with its defaults for the cluster that the flags ask for and with what the
+// earlier run in DIR fixed. Sets `ps` and `dir` of the flags: the number of ps in the cluster, and
+// the absolute path of DIR. INVALID_ARGUMENT names the key or the flag.
 absl::StatusOr<JobInCluster> ReadJobOf(Files& files, TrainFlags& flags);
 
-// Returns the needs of the processes that hold the job's variables. If the most rows of a batch do
-// not fit into `memory_limit`, the rows of the first batch count, or none if the data cannot be
-// read here. No ps in the result: the model is a program in a process, whose variables only the
-// program knows, or it leaves shapes to data that cannot be read here. An error is the model's.
+// Returns the memory that the processes with the job's variables need. Counts the most rows of
+// tables that a batch can read, or, if those do not fit into `memory_limit`, the rows of the first
+// batch (none if the data cannot be read here). The result names no ps if the variables are not
+// known here: the model is a program in a process, or its shapes depend on data that cannot be read
+// here. An error concerns the model.
 absl::StatusOr<BatchNeeds> NeedsIn(Files& files, const Job& job, const Holders& holders,
                                    uint64_t memory_limit);
 
-// INVALID_ARGUMENT names the key of a job that no holders can train with this --memory-limit a
-// process; without a `memory_limit` the holders' memory is unknown. `lines` gets the needs of the
-// tables. A program in a process is not checked, since only the program knows its variables. Reads
-// data only where the model leaves shapes open.
+// Checks that the processes that hold the variables can train the job with this --memory-limit for
+// each of them (none: their memory is unknown). INVALID_ARGUMENT names the key of the job. `lines`
+// gets the needs of the tables. A program in a process is not checked, since only the program knows
+// its variables. Reads data only if the model's shapes depend on the data.
 absl::Status CheckFits(Files& files, const Job& job, const Holders& holders,
                        std::optional<uint64_t> memory_limit, std::vector<std::string>& lines);
 

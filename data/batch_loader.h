@@ -18,8 +18,9 @@ namespace paracord {
 
 class BatchLoader {
  public:
-  // Fills in the records of the index-th batch since Start and returns their epoch's key. Leaves
-  // `records` empty at the end. Called by the loader's thread.
+  // Fills in the record numbers of the batch `index`, counted from 0 at Start, and returns the key
+  // of the batch's epoch. Leaves `records` empty after the last batch. Called by the loader's
+  // thread.
   using Sequence = std::function<uint64_t(uint64_t index, std::vector<uint64_t>& records)>;
 
   // The source must outlive the loader.

@@ -122,7 +122,7 @@ absl::StatusOr<std::vector<std::string_view>> CsvList(const CsvSpec& spec,
 absl::Status ConvertCsvTexts(const CsvSpec& spec, std::span<const std::string_view> fields,
                              const MissingTexts& missing, std::string* out);
 
-// Whether a text is a human word, rather than a number or a marker of a missing value.
+// Whether a text begins with a letter, and is neither a number ("inf") nor a missing value ("NA").
 bool IsCsvWord(std::string_view text);
 
 // Writes spec.width() numbers. Unless `exact` is null, large whole numbers are listed there, too.

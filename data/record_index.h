@@ -56,11 +56,11 @@ class RecordIndex {
   explicit RecordIndex(uint64_t entries_max = DataSpec().index_entries_max)
       : entries_max_(entries_max) {}
 
-  // Called before the first Add(): takes the bounds of the spec, and loads the index kept for these
-  // files, if unchanged.
+  // Called before the first Add(): takes over the limits of `spec`, and loads the saved index of
+  // these files if the files have not changed.
   void Recall(Files& files, const DataSpec& spec, std::span<const std::string> paths);
-  // Called after the last Add(): saves an index not loaded. DATA_LOSS if the files have changed
-  // since Recall().
+  // Called after the last Add(): saves the index unless Recall() loaded it. DATA_LOSS if the files
+  // have changed since Recall().
   absl::Status Keep();
 
   // Walks over the records from byte `begin` on. Errors name path and row.
@@ -69,9 +69,9 @@ class RecordIndex {
 
   uint64_t records() const { return records_; }
   uint64_t fingerprint() const { return fingerprint_; }
-  // Returns a cursor at the record, able to go on to the end of the file.
+  // Returns a cursor at the record, which can read on to the end of the file.
   absl::StatusOr<FileCursor> Seek(uint64_t record, const RecordCutter& cutter) const;
-  // "path row 17", counted from 0 in its own file.
+  // Returns where a record is, for people: "PATH row 17". Rows are counted from 0 in each file.
   std::string Where(uint64_t record) const;
 
  private:

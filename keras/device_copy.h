@@ -1,6 +1,6 @@
-// Copies between the host's memory and the device's, in numbered slots of device memory that grow
-// as needed. Copies nothing if the device uses the host's memory. Owned by the program and
-// destroyed before the Ops; used by one thread.
+// Copies arrays between the host's memory and the device's. A slot is a numbered buffer of device
+// memory that grows as needed. Nothing is copied if the device uses the host's memory. Owned by the
+// program and destroyed before the Ops; used by one thread.
 #pragma once
 
 #include <span>
@@ -24,13 +24,13 @@ class DeviceCopy {
   // sent once between two Finishes.
   absl::StatusOr<const float*> Expect(size_t slot, std::span<const float> host);
   void Send(size_t slot);
-  // Returns device memory for results to be downloaded to `host`; Download starts the copy of a
-  // slot. The data are in `host` after Ops::Finish. For an `awaited` download they may arrive
-  // earlier: Ops::AwaitDownload returns the number of an arrived slot, one a call, in order of
-  // completion.
+  // Returns a slot's device memory, for results that Download copies to `host`. The results are in
+  // `host` after Ops::Finish. An `awaited` download may end earlier: each call of
+  // Ops::AwaitDownload returns the number of one slot whose download has ended, in the order of
+  // their ends.
   absl::StatusOr<float*> Reserve(size_t slot, std::span<float> host);
   void Download(size_t slot, bool awaited);
-  // As Reserve, for results that stay on the device.
+  // Returns a slot's device memory, for `floats` results that stay on the device.
   absl::StatusOr<float*> Keep(size_t slot, size_t floats);
   // The bytes of all slots on the device; Release frees the slots.
   int64_t bytes() const;
@@ -64,7 +64,8 @@ struct ProgramCopies {
   DeviceCopy parameters, gradients, inputs, targets, weights;
 };
 
-// Returns device memory for the host: in place, or copied to `copy`. Waits for the device.
+// Returns `n` floats of device memory, readable by the host: in place if the device uses the host's
+// memory, else copied to `copy`. Waits for the device.
 absl::StatusOr<std::span<const float>> ReadBack(Ops& ops, int64_t n, const float* device,
                                                 std::vector<float>& copy);
 

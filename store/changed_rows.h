@@ -1,7 +1,8 @@
-// Tells which rows of a fixed table changed since the image in a checkpoint: the next checkpoint
-// can then hold only these rows. Keeps one bit a row for each known image: at most the continued
-// one and the newest one, which may become a checkpoint; no image, no bits. Guarded by the
-// partition's lock, but several threads may call Set on behalf of the lock's holder.
+// Tells which rows of a fixed table changed since the image (the copy of a partition that a
+// checkpoint is made from), so that the next checkpoint can hold only these rows. Keeps one bit a
+// row for each of at most two images: the image of the checkpoint that the next one continues, and
+// the newest image, whose checkpoint may not be complete yet. Guarded by the partition's lock, but
+// several threads may call Set on behalf of the lock's holder.
 #pragma once
 
 #include <atomic>
@@ -19,10 +20,10 @@ class ChangedRows {
   explicit ChangedRows(uint64_t rows) : words_((rows + 63) / 64) {}
 
   using Bits = std::unique_ptr<std::atomic<uint64_t>[]>;
-  // Returns bits of no row, for Mark. Slow: not to be called under a lock.
+  // Returns cleared bits, for Mark. Slow: not to be called under a lock.
   Bits NewBits() const { return std::make_unique<std::atomic<uint64_t>[]>(words_); }
 
-  // A row is about to change.
+  // Called before a row changes.
   void Set(uint64_t row) {
     if (newest_ == nullptr) return;
     std::atomic<uint64_t>& word = newest_[row / 64];
@@ -32,16 +33,17 @@ class ChangedRows {
     }
   }
 
-  // The rows that changed since an image.
+  // What changed since an image.
   struct Since {
     uint64_t updates = 0;  // the partition's updates at the image
     uint64_t changed = 0;  // rows
   };
-  // Puts their bits into `bits`. Nullopt: the image is not known (any more).
+  // Puts the bits of the rows that changed since `image` into `bits`. Nullopt: the image is not
+  // known (any more).
   std::optional<Since> SinceImage(const std::optional<CheckpointName>& image,
                                   std::vector<uint64_t>& bits) const;
-  // Called when an image is taken. Forgets the rows changed since other images than `continued`.
-  // `own` is the checkpoint to be made from the image, nullopt if no checkpoint will continue it;
+  // Called when an image is taken. `own` names the checkpoint that is made from this image, nullopt
+  // if no later checkpoint will continue that one. Forgets all earlier images but `continued`.
   // `fresh` comes from NewBits.
   void Mark(const std::optional<CheckpointName>& own,
             const std::optional<CheckpointName>& continued, uint64_t updates, Bits fresh);

@@ -1,7 +1,7 @@
 // Scores the newest checkpoint of a job's directory for the evaluator, and records the result in
 // DIR/evaluations.jsonl, one JSON object a line. The file is replaced as a whole, and a recorded
-// checkpoint is not scored again, even after a restart. Blocking, on the executor's thread alone.
-// Deletes nothing; a checkpoint that retention removes meanwhile is no error.
+// checkpoint is not scored again, even after a restart. All calls block, on the executor's thread
+// alone. Deletes nothing. A checkpoint that the coordinator removes while it is read is no error.
 #pragma once
 
 #include <atomic>
@@ -25,18 +25,20 @@ class CheckpointScorer {
   // `dir` is absolute.
   CheckpointScorer(Files& files, std::string dir, OpenWorkloadFn open);
 
+  // The result of one look at the directory.
   struct Look {
-    std::vector<std::string> said;  // for the log, without messages of the look before
+    std::vector<std::string> said;  // for the log, without what the previous look said too
     bool scored = false;            // a checkpoint was scored, and a newer checkpoint may exist
     std::optional<std::pair<ExitCode, std::string>> leave;  // nothing is left to do, and why
   };
-  // `unix_ms` goes into the result. Gives up soon once `stop` is set.
+  // Scores the newest checkpoint if it is not recorded. `unix_ms` is the time that is recorded.
+  // Gives up soon once `stop` is set.
   Look LookOnce(int64_t unix_ms, const std::atomic<bool>& stop);
 
  private:
-  // kUnreadable: the checkpoint cannot be read now, and perhaps later.
+  // kUnreadable: the checkpoint cannot be read now, but perhaps in a later look.
   enum class Fate { kScored, kKnown, kUnusable, kUnreadable, kStopped, kFailed };
-  // Looks at an unreadable newest checkpoint until the checkpoint counts as unusable.
+  // After so many looks at an unreadable newest checkpoint it counts as unusable.
   static constexpr int kUnreadableMax = 60;
 
   std::string PathOf(const CheckpointName& name) const;

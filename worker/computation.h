@@ -1,6 +1,6 @@
-// A Computation is one batch that a worker computes: first what the trainer asks for, then the
-// batch's data, its loss, and its gradients in the arrays of a step, checked and encoded. The loop
-// makes it, the executor runs it, and the loop reads its results.
+// A Computation is one batch that a worker computes. Its first fields are the trainer's request;
+// the others are the results: the loss, and the gradients in the arrays of a step, checked and
+// encoded. The loop makes the computation, the executor runs it, and the loop reads the results.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace paracord {
 
 struct Computation {
   BatchId batch;
-  std::vector<BatchId> upcoming;  // the batches that the feed may prepare meanwhile, in order
+  std::vector<BatchId> upcoming;  // batches whose data the feed may prepare meanwhile, in order
   std::shared_ptr<StepArrays> step;
   bool encodes = true;  // false: the caller calls EncodeComputation later
   SharedRows rows;      // the rows of tables that the batch reads; null: no tables, or not known
@@ -27,7 +27,7 @@ struct Computation {
   // data plan, so unreadable records do not change the factor.
   float factor = 1;
   uint64_t key = 0;                   // the batch's key (data/batch_plan.h)
-  const Batch* batch_read = nullptr;  // read by LookAtRows; valid until the next read
+  const Batch* batch_read = nullptr;  // the batch that LookAtRows read; valid until the next read
   // With several devices the feed's batch is copied here, because the feed reads the next lane's
   // batch while this lane computes. Null with one device.
   std::shared_ptr<const Batch> own_batch;
@@ -40,7 +40,7 @@ struct Computation {
   std::vector<MetricState> metrics;         // over the batch; none: the program computes none
   std::vector<std::string> left_out;        // Batch::left_out
   int64_t took_ms = 0;                      // time to read the batch and compute with it
-  GradientProgram::Losses losses;           // how often the program was lost and started again
+  GradientProgram::Losses losses;           // losses of the computing device or process
   const VariableSpec* nonfinite = nullptr;  // the first variable whose gradient is not finite
   std::vector<SharedRows> next_rows;        // rows for each batch of `next`; null: not known yet
   // Names the input that is not finite, if the loss or a gradient is not; "" if all inputs are.
@@ -56,7 +56,7 @@ struct Computation {
   Problem problem(std::string& message) const;
 };
 
-// Finds which rows of tables the batch reads, and those of the batches `next`. Called on the
+// Finds which rows of tables the batch reads, and which rows the batches `next` read. Called on the
 // executor, before the computation.
 void LookAtRows(Computation& computation, Workload& workload);
 // Finds the rows of the batches `next` alone. A batch that cannot be read is reported when it is
@@ -65,10 +65,11 @@ void LookAtNext(Computation& computation, Workload& workload);
 // Reads the batch, computes, checks and encodes. Called on the executor.
 void RunComputation(Computation& computation, Workload& workload);
 // Runs lanes of a round at the same time, each on a device of the workload. With `sums`, the
-// gradients of a run of lanes, if all can be pushed, are added to the gradients of the run's first
-// lane, and the further lanes go to `run` of the first lane. A program with ComputeSum adds up
-// whole batches itself if the lanes form a run. So does a DeviceSum for the first lanes if they
-// form a run and no further lane needs one of these devices.
+// gradients of a run of lanes (2, 4, 8, ... that follow each other in the round, and whose first
+// number is divisible by how many they are) are added to the gradients of the run's first lane if
+// all can be pushed, and the further lanes go to `run` of the first lane. A program with ComputeSum
+// adds up the gradients itself if all lanes form one run. A DeviceSum adds up the gradients of the
+// first run if that run has all lanes, or one lane for each of the sum's devices.
 using Lanes = std::span<const std::shared_ptr<Computation>>;
 void RunLanes(Lanes lanes, bool sums, Workload& workload);
 // Encodes the gradients of a computation whose `encodes` is false.
