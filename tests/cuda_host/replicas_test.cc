@@ -350,12 +350,13 @@ absl::StatusOr<double> LossOf(GradientProgram& program, const Variables& variabl
   return MetricValue(states.at(0));
 }
 
-// Makes a new group for every call of a whole run, and fails the call once or for good.
+// Makes a new group for each call of a whole run (kFailedCallStep), and fails the call once or for
+// good.
 template <class Body>
 void WithEachFailure(const Group& whole, const Job& job, const Batch& schema, const Body& body) {
   for (const bool sticky : {false, true}) {
     for (size_t failing = 0; failing < 2; ++failing) {
-      for (int64_t call = 0; call < whole.calls[failing]; ++call) {
+      for (int64_t call = 0; call < whole.calls[failing]; call += cuda::kFailedCallStep) {
         INFO("call " << call << " of " << failing << (sticky ? ", sticky" : ""));
         Group group(job, schema, 2, 1, [&](size_t rank, cuda::HostOptions& options) {
           if (rank != failing) return;

@@ -241,13 +241,14 @@ TEST_CASE("a model that is too large for a GPU is trained by two, and one too la
 // The steps of a run with a failure, before an evaluation.
 constexpr uint64_t kStepsOfEach = 4;
 
-// Makes new devices for every call of a whole run, and fails the call once or for good.
+// Makes new devices for each call of a whole run (kFailedCallStep), and fails the call once or for
+// good.
 template <class Body>
 void WithEachFailureOf(const Job& job, const Batch& schema, const std::vector<int64_t>& calls,
                        const Body& body) {
   for (const bool sticky : {false, true}) {
     for (size_t failing = 0; failing < calls.size(); ++failing) {
-      for (int64_t call = 0; call < calls[failing]; ++call) {
+      for (int64_t call = 0; call < calls[failing]; call += cuda::kFailedCallStep) {
         INFO("call " << call << " of " << failing << (sticky ? ", sticky" : ""));
         StagedGpus gpus(job, schema, 1, [&](size_t device, cuda::HostOptions& options) {
           if (device != failing) return;
