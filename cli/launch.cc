@@ -89,8 +89,7 @@ int RunLaunch(Args args) {
                    own.ssh == defaults.ssh ? "" : ShellWord(own.ssh),
                    own.bin.empty() ? "" : " --bin " + ShellWord(own.bin),
                    own.port == defaults.port ? "" : absl::StrCat(" --port ", own.port),
-                   own.train.certs.empty() ? "" : " --certs " + ShellWord(own.train.certs),
-                   own.train.insecure ? " --insecure" : "");
+                   own.train.certs.empty() ? "" : " --certs " + ShellWord(own.train.certs));
   if (!own.train.certs.empty()) own.train.certs = AbsolutePath(own.train.certs);
   own.train.ssh = *std::move(options);
   return TrainAndReport(std::move(own.train));

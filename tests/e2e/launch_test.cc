@@ -125,7 +125,7 @@ TEST_CASE("launch starts a daemon again that was killed, and one whose connectio
 
 TEST_CASE("Ctrl-C on launch takes a checkpoint, and the same command goes on from there") {
   Launch launch;
-  const auto first = launch.Start();
+  const auto first = launch.Start({"--insecure"});
   REQUIRE(launch.WaitForCheckpoint());
   first->Signal(SIGINT);
   const auto code = first->Wait(60000);
@@ -135,6 +135,10 @@ TEST_CASE("Ctrl-C on launch takes a checkpoint, and the same command goes on fro
   CHECK(launch.Said("; to go on from "));
   CHECK(launch.Said(absl::StrCat(": paracord launch ", launch.root(),
                                  "/job.json --hosts 127.0.0.2,127.0.0.3 --ssh ")));
+  const std::string log = launch.log();
+  const size_t flag = log.find(" --insecure ", log.find("; to go on from "));
+  REQUIRE(flag != std::string::npos);
+  CHECK(log.find(" --insecure ", flag + 1) == std::string::npos);
   CHECK(launch.Start()->Wait(60000) == 0);
   CHECK(launch.Said("going on from checkpoint"));
   CheckCounted(launch.dir(), kLaunchSteps);
