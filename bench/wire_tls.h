@@ -1,4 +1,5 @@
-// A part of bench_wire: streams under TLS compared with raw OpenSSL sockets.
+// A part of bench_wire: compares our streams (net/stream_link.h), plain and under TLS, with raw TCP
+// and raw OpenSSL sockets.
 #pragma once
 
 #include <cstdint>

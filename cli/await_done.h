@@ -1,4 +1,5 @@
-// Waits for the end of a job that other processes train, by the summary in its directory. Blocking.
+// Waits for the end of a job that other processes train, by reading the summary in the job's
+// directory. Blocking.
 #pragma once
 
 #include <chrono>
@@ -10,11 +11,11 @@
 
 namespace paracord {
 
-// How long the summary of a failed job has to stay unchanged until no restart is expected. A new
-// coordinator removes the old summary. kFailedForGood is for a failure that would recur: a person
-// who has mended the job starts the coordinator at about the time when this wait begins.
-// kFailedForNow is for a failure that a restart may mend: supervisors pause for minutes before they
-// try again.
+// How long the summary of a failed job has to stay unchanged until no restart is expected. A
+// coordinator that starts again removes the summary of the run before. kFailedForGood is for a
+// failure that would recur: the summary may still be that of an earlier run, whose job a person has
+// mended and is starting again now. kFailedForNow is for a failure that a restart may mend:
+// supervisors pause for minutes before they try again.
 inline constexpr std::chrono::seconds kFailedForGood(60);
 inline constexpr std::chrono::seconds kFailedForNow(3600);
 

@@ -12,14 +12,15 @@
 
 namespace paracord {
 
-// Describes the `cost` of a status: the measurements, the prediction for each strategy, and a
-// warning if another strategy is predicted to be at least 1.3 times as fast. None before costs are
-// known.
+// Describes the `cost` of a status: the measurements, the prediction for each strategy if the
+// cluster could run several, and, unless the job has `overlap`, a warning if another strategy is
+// predicted to be at least 1.3 times as fast. Returns no lines before costs are known.
 std::vector<std::string> CostLines(const nlohmann::json& status);
 
-// Describes a step before any measurement: its multiply-adds (0: unknown), the bytes of an exchange
-// without table rows, and the formula of `paracord train`'s predictions. `holders`: the number of
-// processes that hold the variables (workers, if the job's strategy says so).
+// Describes a step before any measurement: the multiply-adds of an example (0: unknown), the bytes
+// of an exchange without the rows of tables, and the formula of `paracord train`'s predictions.
+// `holders` is the number of processes that hold the variables: the ps, or, without ps, the
+// workers.
 std::string StepText(const Job& job, std::span<const VariableSpec> variables, int64_t multiply_adds,
                      uint64_t holders);
 

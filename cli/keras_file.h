@@ -22,8 +22,10 @@ absl::StatusOr<std::string> KerasModelText(Files& files, const std::string& path
 
 // Returns the file's weights as a safetensors file in memory, under the names of the variables. A
 // growing table gets a row for each id of the Embedding. States of optimizers and random generators
-// are left out. An error names a layer whose weights no variable takes (left out if `partial`), and
-// both shapes where they differ.
+// are left out. If no variable takes the weights of a layer, an error names the layer, or, if
+// `partial`, the weights are left out. If the shapes of a weight and its variable differ, an error
+// names both shapes. The names in an .h5 of Keras 2 are not those of variables: all its weights are
+// returned, under their own names and unchecked.
 absl::StatusOr<std::string> KerasWeights(Files& files, const std::string& path,
                                          std::span<const VariableSpec> variables, bool partial);
 

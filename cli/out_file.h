@@ -1,5 +1,5 @@
-// The file that a command is told to write by --out. Blocking, in main's thread. Errors name the
-// path.
+// The file that a command is told to write, by --out or --trace. Blocking, in main's thread. Errors
+// name the path.
 #pragma once
 
 #include <cstdint>
@@ -34,13 +34,14 @@ class InputFiles : public AllFiles {
 // inputs. INVALID_ARGUMENT names the flag --out and the path. UNAVAILABLE: the object store does
 // not answer.
 absl::Status CheckOutFile(InputFiles& files, const std::string& path);
-// Checks that the path given by `flag` is no file that a job keeps in `dir` (absolute), nor below
-// its checkpoints. INVALID_ARGUMENT names both.
+// Checks that `path`, which `flag` gives, is no file that a job keeps in `dir` (absolute), and not
+// below the job's checkpoints. INVALID_ARGUMENT names the flag, the path and `dir`.
 absl::Status CheckNotOfJob(const std::string& flag, const std::string& dir,
                            const std::string& path);
 
-// Replaces `path` as a whole or not at all: `write` writes and syncs a temporary file beside it,
-// which is renamed then. INVALID_ARGUMENT if `path` is something else than a regular file.
+// Replaces `path` as a whole or not at all: `write` writes and syncs a temporary file beside
+// `path`, which is renamed then. In an object store `write` writes `path` itself, which appears as
+// a whole. INVALID_ARGUMENT if `path` is something else than a regular file.
 absl::Status ReplaceOutFile(Files& files, const std::string& path,
                             const std::function<absl::Status(const std::string&)>& write);
 

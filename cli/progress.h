@@ -30,8 +30,9 @@ class Progress {
   // Shows the epochs and evaluations that only the job's summary has, because a job may end right
   // after an epoch, before a status shows it.
   void ShowLast(const nlohmann::json& summary);
-  // All epochs before this one (counted from 0) are shown: the history of the next status has to
-  // begin with it.
+  // Returns the number of the first epoch (counted from 0) that is still to be shown. Earlier
+  // epochs were shown, or ended before this coordinator started. The caller asks for statuses whose
+  // history begins with this epoch.
   uint64_t epochs_shown() const { return epochs_shown_; }
   // Writes a line such as "worker:1 died (signal 9) and was restarted".
   void Event(const std::string& kind, const std::string& text);
@@ -50,13 +51,14 @@ class Progress {
   void ShowLine(const nlohmann::json& status, int64_t age_ms);
   // Returns the text without control characters, and on a terminal broken between words.
   std::string Laid(const std::string& text) const;
-  // Returns the text for facts that the numbers of a status do not show; "" if there are none.
+  // Says that the coordinator does not answer, what the job waits for, or that batches are computed
+  // again; "" if none of these is so.
   std::string Note(const nlohmann::json& status, int64_t age_ms) const;
 
   static constexpr double kWaitingSecondsLeast = 1;
   static constexpr double kProgressSecondsLeast = 1;  // between objects of progress
-  static constexpr double kQuietSecondsMost = 60;     // without a line, where there is no bar
-  static constexpr int64_t kSilentMs = 3000;
+  static constexpr double kQuietSecondsMost = 60;     // without a line, in Style::kLines
+  static constexpr int64_t kSilentMs = 3000;          // age of a status without a newer one
 
   const Style style_;
   std::ostream& out_;
@@ -65,15 +67,19 @@ class Progress {
   std::map<uint64_t, nlohmann::json> evaluations_shown_;  // the metrics shown last, by epoch
   uint64_t epochs_ = 0;                  // the job's number of epochs in the newest status
   std::set<std::string> refused_shown_;  // names of checkpoints
-  std::string failure_;                  // the batch's or program's shown last
-  uint64_t program_losses_ = 0;          // program losses in the last status
-  std::string checkpoint_problem_;       // the problem shown last
-  bool checkpoint_waits_ = false;        // shown as what delays the end of a trained job
+  std::string failure_;  // the failure of a batch or of a program that was shown last
+  // How often the user's program was started again, in the newest status.
+  uint64_t program_losses_ = 0;
+  std::string checkpoint_problem_;  // the problem of a checkpoint that was shown last
+  // Whether checkpoint_problem_ was shown as the reason why a job whose batches are all done goes
+  // on.
+  bool checkpoint_waits_ = false;
   uint64_t epochs_shown_ = 0;
-  std::string waiting_;         // the last status' text without numbers
+  // What the job waits for in the newest status, without digits; "" if the job does not wait.
+  std::string waiting_;
   double waiting_since_ = 0;    // the job's seconds when waiting_ began
   bool waiting_told_ = false;   // waiting_ has been shown
-  bool waiting_shown_ = false;  // "it goes on" has to follow
+  bool waiting_shown_ = false;  // a wait was shown, so that "it goes on" has to follow
   bool silence_shown_ = false;  // the coordinator's silence was shown
   bool said_ = true;            // a line was written since said_seconds_
   double said_seconds_ = 0;     // the job's seconds at the last line

@@ -24,19 +24,19 @@ struct TrainFlags {
   int64_t workers = 1;
   std::string device = "auto";
   std::optional<int64_t> threads;  // for each worker
-  std::string memory_limit;        // for each process; "": by its machine
+  std::string memory_limit;        // for each process; "": nine tenths of the machine's memory
   std::string dir;
   std::string log_level = "info";
   bool evaluator = false;
   bool fresh = false;
-  bool verbose = false;  // notes of the job are printed, and not only kept in DIR
+  bool verbose = false;  // also prints what the job asks of the ps (DIR/logs/notes.txt)
   bool json = false;
   std::string trace;
   std::string http;
   std::optional<SshOptions> ssh;  // the hosts where the daemons run
   std::string certs;              // a folder made by deploy/certs, on all hosts
   bool insecure = false;          // the daemons speak plain text
-  // The flags that name the hosts, for messages that say how to go on with the job.
+  // The flags of `paracord launch` alone, for messages that say how to go on with the job.
   std::string on_hosts;
 
   void AddTo(Flags& flags);  // the flags of both commands

@@ -1,6 +1,7 @@
-// A histogram with fixed buckets, as in Prometheus: how often a value was at most each bound. The
+// A histogram with fixed buckets. Each bucket counts the values above the previous bound and up to
+// its own bound; monitor/metric_set.cc makes the cumulative counts of Prometheus from them. The
 // measuring code owns the histogram and calls Observe from any thread; a reader calls Read at any
-// time; a Snapshot may count a value before the value is in the sum.
+// time. A Snapshot may count a value that is not in its sum yet.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +24,7 @@ class Histogram {
  public:
   struct Snapshot {
     std::vector<double> bounds;  // upper, inclusive, ascending
-    // Per bucket, not cumulative; the last counts values above all bounds.
+    // One count for each bucket. The last bucket has the values above all bounds.
     std::vector<uint64_t> counts;
     double sum = 0;
   };
@@ -51,8 +52,9 @@ class Histogram {
   std::atomic<double> sum_{0};
 };
 
-// Seconds of a monotonic clock finer than the loop's, for reported figures only. No decision may
-// depend on this clock, because the simulator does not control it.
+// Returns the seconds of a monotonic clock that is finer than the event loop's milliseconds, for
+// reported figures only. No decision may depend on this clock, because the simulator does not
+// control it.
 inline double FigureSeconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }

@@ -23,8 +23,8 @@ inline int64_t UnixMs() {
 }
 
 // Limits log lines about actions that a peer can repeat at will: at most one a second. Each line
-// doubles the wait for the next, up to kMostMs; after kMostMs without a line the wait is a second
-// again. Thread-safe.
+// doubles the wait for the next, up to kMostMs; if a wait has been over for kMostMs when the next
+// line comes, the wait is a second again. Thread-safe.
 class OncePerSecond {
  public:
   static constexpr int64_t kLeastMs = 1000;

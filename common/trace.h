@@ -1,7 +1,9 @@
-// Spans of this process in Chrome's trace format, for `paracord train --trace`. Spans are written
-// as they end; a killed process leaves its spans so far. Disabled tracing costs one relaxed load a
-// span. Times are CLOCK_MONOTONIC, shared by all processes of a machine. Thread-safe; one trace for
-// each process. The simulator has no trace, because nothing reads it back.
+// Spans of this process in Chrome's trace format, for `paracord train --trace`. Spans are buffered,
+// and a killed process loses the buffer: an ending span writes the buffer to the file if the buffer
+// is full or the last write was 100 ms ago. Disabled tracing costs one relaxed load a span. Times
+// are CLOCK_MONOTONIC, shared by all processes of a machine, and not the clock of Environment: no
+// decision depends on a trace, and simulated processes write none. Thread-safe; one trace for each
+// process.
 #pragma once
 
 #include <atomic>
@@ -32,13 +34,14 @@ inline int64_t TraceBegin() {
   if (!trace_internal::on.load(std::memory_order_relaxed)) return kTraceOff;
   return trace_internal::NowUs();
 }
-// Ends a span. `track` 0 is the calling thread's row; other tracks are separate rows, because spans
-// of a row must not overlap. `name` is not escaped.
+// Ends a span. A viewer shows each track as a row: `track` 0 is the row of the calling thread.
+// Spans that overlap, without one being inside the other, need different tracks. `name` must be
+// valid inside a JSON string.
 inline void TraceEnd(const char* name, int64_t begin_us, int64_t track = 0) {
   if (begin_us != kTraceOff) trace_internal::Write(name, begin_us, track);
 }
 
-// Records a span measured with NowUs.
+// Records a span that has ended. Times are microseconds of CLOCK_MONOTONIC.
 void TraceDone(const char* name, int64_t begin_us, int64_t end_us, int64_t track);
 inline bool TraceOn() { return trace_internal::on.load(std::memory_order_relaxed); }
 

@@ -1,6 +1,7 @@
-// A file of records, read at any offset. A plain file is read on demand and never held whole. A
-// packed file has no offsets: it is unpacked into memory, up to a limit named in the error, or
-// unpacked anew as it is read. The cursor is used by one thread; the file by many.
+// A file of records, read at any offset. A plain file is read on demand and never held whole in
+// memory. A compressed file (gzip or zlib) is decompressed into memory, up to a limit that the
+// error names, or decompressed as it is read (packed_file.h). A FileCursor is used by one thread, a
+// file by many.
 #pragma once
 
 #include <cstdint>
@@ -17,33 +18,35 @@ namespace paracord {
 
 constexpr uint64_t kUnpackedBytesMax = uint64_t{4} << 30;
 
+// How a compressed file is opened. Sizes are those of the decompressed bytes.
 struct Unpacking {
-  uint64_t bytes_max = kUnpackedBytesMax;
-  // A file of more unpacked bytes is not held in memory (packed_file.h): it may have any size, and
-  // is read fast only from front to back.
+  uint64_t bytes_max = kUnpackedBytesMax;  // of a file that is held in memory
+  // A larger file than this is not held in memory but read through a PackedFile: it may have any
+  // size, and is read fast only from front to back. UINT64_MAX: all files are held.
   uint64_t held_max = UINT64_MAX;
-  bool zlib = false;  // the caller knows the zlib format
-  // Unpacked bytes are reserved here until the file is closed; null: no further limit.
+  bool zlib = false;  // the caller knows that the file has the zlib format
+  // The bytes in memory are reserved here until the file is closed; null: no further limit.
   std::shared_ptr<MemoryShare> memory = {};
 };
 
-// How the packed files of these data are opened.
+// Returns how the compressed files of a data source are opened.
 inline Unpacking UnpackingOf(const DataSpec& spec) {
   return {.held_max = spec.unpacked_bytes_max, .memory = spec.memory};
 }
 
-// Recognises gzip by the first bytes.
+// Opens a file, and recognises gzip by the first bytes.
 absl::StatusOr<std::unique_ptr<ReadFile>> OpenDataFile(Files& files, const std::string& path,
                                                        const Unpacking& unpacking = {});
 
-// Returns the offset of the first character, behind a byte-order mark if present. UTF-16 is an
-// error, and so is any packing except gzip.
+// Returns the offset of the first character of a text, after a byte-order mark if there is one.
+// UTF-16 is an error, and so is a file whose first bytes are those of another kind of file, such as
+// an image (common/file_kind.h).
 absl::StatusOr<uint64_t> TextBegin(const ReadFile& file);
 
 // Walks over the bytes [begin, end) of a file with a bounded buffer. Borrows the file.
 class FileCursor {
  public:
-  // `chunk` bytes are read at a time, more where more is asked for.
+  // Reads `chunk` bytes at a time, or more if Peek asks for more.
   FileCursor(const ReadFile& file, uint64_t begin, uint64_t end, size_t chunk);
 
   // Returns the bytes ahead: at least `n`, or fewer at the end of the range. Valid until the next

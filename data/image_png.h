@@ -1,4 +1,4 @@
-// Decodes PNG by libpng's row reader, for image.h alone.
+// Decodes PNG with libpng's low-level interface. Only image.cc includes this header.
 #pragma once
 
 #include <string_view>

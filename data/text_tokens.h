@@ -1,5 +1,5 @@
 // Cuts text into tokens, characters or words, and numbers them. Text is UTF-8; an error names the
-// first invalid byte. A vocabulary is constant once built, and many threads look up.
+// first invalid byte. A vocabulary is constant once built: Find is called by any thread.
 #pragma once
 
 #include <cstdint>
@@ -17,18 +17,20 @@
 namespace paracord {
 
 struct Tokenizer {
-  bool words = false;              // parted by ASCII white space; otherwise characters
-  bool lowercase = false;          // ASCII letters only
-  bool strip_punctuation = false;  // ASCII marks inside words, like Keras' TextVectorization
+  bool words = false;      // true: words between ASCII white space; false: characters
+  bool lowercase = false;  // A to Z become a to z; other letters stay
+  // With `words`, removes all ASCII punctuation from words, like Keras' TextVectorization. A word
+  // of punctuation alone is no token.
+  bool strip_punctuation = false;
 
   struct Consumed {
     uint64_t tokens = 0;
-    size_t bytes = 0;          // bytes up to the end of the last token
+    size_t bytes = 0;          // at least to the end of the last token; if `bad`, to the bad byte
     bool bad = false;          // invalid UTF-8 follows these bytes
-    bool more_needed = false;  // the text ends inside a token, or before `count`
+    bool more_needed = false;  // fewer than `count` tokens were found, and more text may follow
   };
   using Visit = std::function<void(std::string_view token)>;
-  // Visits at most `count` tokens from the start of `text`; `at_end`: nothing follows `text`.
+  // Visits at most `count` tokens from the start of `text`. `at_end` says that no text follows.
   Consumed Take(std::string_view text, bool at_end, uint64_t count, const Visit& visit) const;
 };
 
@@ -39,8 +41,8 @@ class Vocabulary {
 
   // The number of occurrences of each token.
   using Counts = absl::flat_hash_map<std::string, uint64_t>;
-  // Numbers all tokens from 0, in the order of their bytes (characters: code points), without
-  // reserved numbers.
+  // Numbers all tokens from 0, without reserved numbers, in the order of their UTF-8 bytes. For
+  // single characters this is the order of code points.
   static Vocabulary Sorted(const Counts& counts);
   // Numbers the `size` most frequent tokens; ties are in the order of their bytes.
   static Vocabulary Frequent(const Counts& counts, uint64_t size);
@@ -48,7 +50,8 @@ class Vocabulary {
   // there are too many.
   static absl::StatusOr<Vocabulary> Listed(const std::vector<std::string>& tokens);
 
-  // Encode returns the form for kept_bytes.h. Decode returns nullopt for invalid bytes.
+  // Encode returns the vocabulary as bytes, to be kept by kept_bytes.h. Decode returns nullopt if
+  // the bytes are no vocabulary.
   std::string Encode() const;
   static std::optional<Vocabulary> Decode(std::string_view bytes);
 
@@ -65,7 +68,7 @@ class Vocabulary {
   uint64_t fingerprint_ = 0;
 };
 
-constexpr uint64_t kVocabularyMax = uint64_t{1} << 23;  // numbers are float32
+constexpr uint64_t kVocabularyMax = uint64_t{1} << 23;  // float32 holds all numbers exactly
 
 // Returns the error "byte 17 is not UTF-8" for a byte at `offset` in the file.
 absl::Status NotUtf8(uint64_t offset);

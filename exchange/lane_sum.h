@@ -13,15 +13,15 @@
 
 namespace paracord {
 
-// Returns whether lanes [first, first + count) are a subtree of a round of `lanes`: `count` is a
-// power of two and divides `first`.
+// Returns whether lanes [first, first + count) are a subtree of a round of `lanes` lanes: all lie
+// in the round, and `count` is a power of two that divides `first`.
 bool IsLaneRun(uint32_t first, uint32_t count, uint32_t lanes);
 
-// Returns the factor for a lane's mean gradient over `examples` before the sum: float(examples /
-// batch). 1 for a full batch.
+// Returns the quotient examples / batch as a float, 1 for a full batch: a lane's gradient, which is
+// the mean over its `examples` examples, is multiplied by this factor before the sum.
 float LaneFactor(uint64_t examples, uint64_t batch);
-// Returns the factor that turns the sum into a mean: float(batch / examples). `examples` counts all
-// lanes that were not rejected.
+// Returns the quotient batch / examples as a float, the factor that turns the sum into a mean.
+// `examples` is the number of examples in all lanes that were not rejected.
 float MeanFactor(uint64_t batch, uint64_t examples);
 
 // Adds `other` to `sum`, which has the size of `other`.
@@ -38,7 +38,7 @@ struct SummedRows {
 // Adds rows to `sum` in place, merged by id. Takes memory only for new ids.
 void AddRows(std::span<const uint64_t> ids, std::span<const float> values, uint64_t row_elements,
              SummedRows& sum);
-// Adds rows to the dense values of a table, whose first row has the id `first_id`.
+// Adds rows to the dense values of a table's partition, whose first row has the id `first_id`.
 void AddRowsToAll(std::span<const uint64_t> ids, std::span<const float> values,
                   uint64_t row_elements, uint64_t first_id, std::span<float> all);
 

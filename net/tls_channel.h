@@ -22,15 +22,15 @@ class TlsChannel : public Channel {
   enum class End { kClient, kServer };
 
   // Takes ownership of `fd`, connected and non-blocking, also on failure. `context` holds this
-  // end's certificate, the trusted authorities and, on a server, the accepted protocols; the
-  // channel keeps the context alive. A client asks for streams.
+  // end's certificate, the trusted authorities and, on a server, the accepted protocols (ALPN); the
+  // channel keeps the context alive. A client offers kStreamProtocol alone.
   static absl::StatusOr<std::unique_ptr<TlsChannel>> Make(int fd, SSL_CTX* context, End end);
   ~TlsChannel() override;
 
   enum class Step { kDone, kReads, kWrites };
   // Continues the handshake, without waiting. Call again when the socket is readable (kReads) or
-  // writable (kWrites), until kDone or an error, which explains the peer's fault. Nothing is sent
-  // or received before kDone.
+  // writable (kWrites), until kDone or an error, which says what is wrong with this end's or the
+  // peer's certificate or messages. Send and Receive must not be called before kDone.
   absl::StatusOr<Step> Handshake();
   // Does the whole handshake. DEADLINE_EXCEEDED after `patience_ms`; `silent` is set to true if the
   // peer has sent nothing by then.
@@ -61,11 +61,12 @@ class TlsChannel : public Channel {
   // State of the sending thread.
   std::string sending_;  // records, of which the first sent_ bytes have been sent
   size_t sent_ = 0;
-  size_t sealed_ = 0;    // bytes in sending_ not yet reported as sent
+  size_t sealed_ = 0;    // bytes of data that sending_ holds encrypted, not yet reported as sent
   std::string staging_;  // small pieces that share a record
   bool ended_ = false;   // nothing more is sent
 
-  // OpenSSL lets one thread at a time use a connection; mu_ guards these during the use.
+  // OpenSSL lets one thread at a time use a connection: mu_ is held while ssl_ encrypts, decrypts
+  // or shakes hands, and guards the members below.
   Mutex mu_;
   std::vector<char> in_;  // received records: [in_begin_, in_end_)
   size_t in_begin_ = 0;

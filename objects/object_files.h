@@ -1,7 +1,7 @@
 // The Files seam over an object store. A file appears whole at Sync() and never grows afterwards.
 // Renaming is impossible. A directory exists if an object below it exists, or the empty object
-// "<directory>/", which MakeDirectories() puts. A request without an answer is retried, even if the
-// first try may have succeeded. Thread-safe.
+// "<directory>/", which MakeDirectories() puts. A request that fails with UNAVAILABLE is retried,
+// even if the first try may have succeeded. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -44,12 +44,13 @@ class ObjectFiles : public Files {
  private:
   class Reader;
   class Writer;
-  // Repeats a call until the store answers. `retried` is set if an earlier try may have succeeded.
+  // Repeats a call while it fails with UNAVAILABLE, until `wait_` gives up. Sets `retried` if an
+  // earlier try may have succeeded.
   template <class Call>
   auto Ask(Call call, bool* retried = nullptr);
   absl::Status CheckConditions(const std::string& path, std::string_view contents);
   absl::StatusOr<std::vector<std::string>> ListAll(const std::string& prefix, bool deep);
-  // An object about to be opened, with size and version from a list.
+  // An object about to be opened, with its size and version from a listing.
   struct Expected {
     ObjectFacts facts;
     bool fetched = false;
@@ -63,7 +64,7 @@ class ObjectFiles : public Files {
   const size_t part_bytes_;
   std::atomic<bool> conditions_kept_ = false;  // the store was seen to respect `if_absent`
   Mutex mu_;
-  // From lists since the last Expect.
+  // The objects that listings of directories have shown since the last Expect, by path.
   std::map<std::string, ObjectFacts> listed_ ABSL_GUARDED_BY(mu_);
   std::map<std::string, Expected> expected_ ABSL_GUARDED_BY(mu_);
 };

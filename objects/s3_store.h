@@ -1,5 +1,5 @@
 // An S3 object store: Amazon's, or the one at AWS_ENDPOINT_URL. Requests are signed, and uploads
-// carry a CRC-32C. Thread-safe.
+// carry a CRC-32C unless AWS_REQUEST_CHECKSUM_CALCULATION switches it off. Thread-safe.
 #pragma once
 
 #include <memory>
@@ -53,7 +53,8 @@ class S3Store : public ObjectStore {
   absl::StatusOr<HttpResponse> AskOnce(const Asked& asked);
   absl::StatusOr<std::string> Url(const Asked& asked) const;
   absl::Status Problem(const Asked& asked, const HttpResponse& reply) const;
-  // Returns the error of a HEAD. Sends a GET of one byte to learn the reason.
+  // Returns the error of a HEAD, whose reply has no body. May send a GET of one byte, whose reply
+  // says the reason.
   absl::Status ProblemOfHead(const Asked& asked, const HttpResponse& reply);
   void NoteAnswer(const std::string& path);  // records that the path's bucket answers
 

@@ -1,7 +1,9 @@
-// The rows of a growing table's partition while a reader goes through its chain, oldest link first.
-// Each link is merged once verified, and its memory freed, so a chain takes the memory of one table
-// and one link. Keeps the id, the last batch, and the values or averages of each row. Not
-// thread-safe.
+// The rows of a growing table's partition, merged from a chain of checkpoints (storage/chain.h). A
+// link of the chain is one checkpoint's part: the oldest link has all rows, and the others have
+// what changed. Each link is merged once it is verified, and its memory is freed, so that a chain
+// takes the memory of one table and one link. Of each row the object keeps the id, the number of
+// the last batch that changed the row, and the averages of its values, or the values if there are
+// no averages. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -23,14 +25,16 @@ class FoldedRows {
   // Returns the memory for a tensor of the current link. Empty: the tensor is not wanted.
   TensorPlace PlaceOf(std::string_view slot, uint64_t elements);
   // Merges the current link, whose state is `stored`. Returns DATA_LOSS, without the partition's
-  // name, if a changed row occurs twice, or if the number of rows differs from the link's.
+  // name, if `stored` has no state of a table, if a link of changes has a row twice, or if there
+  // are not as many rows after it as it says.
   absl::Status EndLink(const StoredPartition& stored);
 
   struct Row {
     uint64_t id = 0;
     const float* values = nullptr;  // (width of the variable)
   };
-  // Appends the unexpired rows, unordered. The pointers are valid until this object changes.
+  // Appends the rows that have not expired, in no order. The pointers are valid until this object
+  // changes.
   void AppendRows(std::vector<Row>& rows) const;
 
  private:
@@ -40,7 +44,7 @@ class FoldedRows {
     std::vector<uint32_t> touched;
     std::vector<float> values;
   };
-  // Index of an id's record in the current link. kGone: the row is removed, or already merged.
+  // The index of an id's record in the current link. kGone: the row is removed, or already merged.
   using Changes = absl::flat_hash_map<uint64_t, uint32_t>;
   static constexpr uint32_t kGone = UINT32_MAX;
 
@@ -58,8 +62,10 @@ class FoldedRows {
   const VariableSpec& variable_;
   const uint64_t width_;                         // elements in a row
   TableMetadata table_;                          // metadata of the newest link
-  uint64_t record_words_ = 1, values_word_ = 0;  // current link
-  std::vector<float> words_, removed_;           // current link; an id has two words
+  // Of the current link: the words (floats) in a row's record, and the first word of its values or
+  // averages there; the records, and the ids of removed rows. An id takes two words.
+  uint64_t record_words_ = 1, values_word_ = 0;
+  std::vector<float> words_, removed_;
   std::vector<Block> blocks_;
 };
 

@@ -22,12 +22,12 @@ class GroupOps {
   // arrays in equal order. The sum overlaps with operations issued later; downloads issued later
   // wait for the sum. Issued even after an error, to keep the other members from waiting forever.
   virtual void AllReduce(std::span<const DeviceFloats> arrays) = 0;
-  // Gives the group up, from any thread: present waits for the group and later calls fail with
-  // DATA_LOSS.
+  // Gives the group up, from any thread: calls that wait for other members return, and from then on
+  // Ops::Finish of every member returns DATA_LOSS.
   virtual void Abort() = 0;
 };
 
-// A member of a group. `group` is the object of `ops`, or null without a group.
+// A member of a group. `ops` and `group` point to the same object.
 struct Replica {
   std::unique_ptr<Ops> ops;
   GroupOps* group = nullptr;

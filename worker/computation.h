@@ -22,14 +22,15 @@ struct Computation {
   std::shared_ptr<StepArrays> step;
   bool encodes = true;  // false: the caller calls EncodeComputation later
   SharedRows rows;      // the rows of tables that the batch reads; null: no tables, or not known
-  // The gradients are multiplied by this factor. In synchronous training the factor is the lane's
-  // share of the examples of a whole batch (exchange/lane_sum.h). The ps know the share from the
-  // data plan, so unreadable records do not change the factor.
+  // The gradients are multiplied by this factor. In synchronous training the factor is the number
+  // of examples that the data plan gives the lane's batch, divided by the job's batch size
+  // (LaneFactor in exchange/lane_sum.h). The ps compute it too, so unreadable records do not change
+  // it.
   float factor = 1;
-  uint64_t key = 0;                   // the batch's key (data/batch_plan.h)
+  uint64_t key = 0;                   // the seed of the batch's random numbers (data/batch_plan.h)
   const Batch* batch_read = nullptr;  // the batch that LookAtRows read; valid until the next read
-  // With several devices the feed's batch is copied here, because the feed reads the next lane's
-  // batch while this lane computes. Null with one device.
+  // With several devices the feed's batch is copied here, because a batch of the feed is valid only
+  // until the next batch is read. Null with one device.
   std::shared_ptr<const Batch> own_batch;
   std::vector<BatchId> next;  // the batches whose rows of tables LookAtNext finds
 
@@ -38,8 +39,8 @@ struct Computation {
   uint32_t examples = 0;
   double loss = 0;
   std::vector<MetricState> metrics;         // over the batch; none: the program computes none
-  std::vector<std::string> left_out;        // Batch::left_out
-  int64_t took_ms = 0;                      // time to read the batch and compute with it
+  std::vector<std::string> left_out;        // names of the unreadable records that were left out
+  int64_t took_ms = 0;                      // time until all lanes computed with it were done
   GradientProgram::Losses losses;           // losses of the computing device or process
   const VariableSpec* nonfinite = nullptr;  // the first variable whose gradient is not finite
   std::vector<SharedRows> next_rows;        // rows for each batch of `next`; null: not known yet
@@ -47,8 +48,8 @@ struct Computation {
   std::string bad_input;
   // The following lanes whose gradients were added to the gradients of this lane's step.
   std::vector<std::shared_ptr<Computation>> run;
-  // The sum of the run cannot be pushed: as float32 or encoded it is not finite, or the devices
-  // that add up the gradients failed in a lane.
+  // Whether the sum of the run cannot be pushed: the sum or its encoding is not finite, or the
+  // devices should have added up the gradients, and their sum failed or a lane cannot be pushed.
   bool sum_failed = false;
 
   // Returns PROBLEM_NONE if the gradients can be pushed; otherwise the kind of problem, with a

@@ -9,9 +9,9 @@
 // closed epoch stays closed when a restore takes its batches back, and training them again changes
 // none of its figures. If a batch was reported, its update was lost with a ps, and the batch was
 // then rejected, the sums of loss, metrics and examples keep the batch; the epoch counts these
-// batches (rejected_told). Reports of the newest closed epoch still count, because a report may
-// arrive after the ledgers were read. One closed epoch can reopen: the epoch at which `steps` ended
-// a job, when the job is given more steps.
+// batches (rejected_told). Reports of the newest closed epoch still count until the coordinator
+// restarts, because a report may arrive after the ledgers were read. One closed epoch can reopen:
+// the epoch at which `steps` ended a job, when the job is given more steps.
 #pragma once
 
 #include <cstdint>
@@ -55,8 +55,9 @@ class EpochHistory {
   // Whether reports of the epoch count: it has been in training, and no later epoch is closed.
   bool Takes(uint64_t epoch) const { return sums_.contains(epoch); }
   // Counts the batches of a report by `task` that no earlier report contained. The epoch has
-  // `batches` batches and the job `metrics` metrics. A report of an epoch for which Takes is false
-  // is ignored. INVALID_ARGUMENT names an impossible value, and nothing of the report counts:
+  // `batches` batches and the job `metrics` metrics, the loss included. A possible report of an
+  // epoch for which Takes is false is ignored. INVALID_ARGUMENT names an impossible value, and
+  // nothing of the report counts:
   // batches outside the plan, a loss or metric that is not finite, more examples than the batches
   // have, or a wrong number of metrics.
   absl::Status Add(const TrainedBatches& told, const DataPlan& plan, uint64_t batches,
@@ -68,8 +69,9 @@ class EpochHistory {
   std::vector<uint64_t> OpenBefore(uint64_t epoch) const;
   bool IsClosed(uint64_t epoch) const { return epoch < closed_; }
   // Closes an epoch unless it is closed. `names` are the names of the job's metrics, "loss" first.
-  // Returns the tasks that reported a metric of a different kind than most batches did; their
-  // values of that metric do not count.
+  // A metric counts with the kind of state (such as a mean or an AUC) that was reported for most
+  // batches. Returns, for each other kind, the task that first reported the metric so; such values
+  // do not count.
   std::vector<std::string> Close(uint64_t epoch, const EpochClosing& closing,
                                  const std::vector<std::string>& names, int64_t now_ms);
   // Reopens the newest closed epoch if the job now gives it more batches (`batches`) than it had.
@@ -90,8 +92,8 @@ class EpochHistory {
   uint64_t bad_records_most() const { return bad_most_; }
   const std::vector<std::string>& bad_records_named() const { return bad_named_; }
 
-  // Returns the closed epochs from number `from` on, as JSON for people. An entry lacks the keys
-  // that nobody reported.
+  // Returns the closed epochs from number `from` on as JSON, for people and for Restore. An entry
+  // lacks the loss and the metrics that nobody reported, and optional numbers that are 0.
   nlohmann::json Epochs(uint64_t from, const std::vector<std::string>& names) const;
 
   // Returns the mean loss and metrics of the epoch in training over its reported batches; empty: no

@@ -22,7 +22,8 @@ uint64_t RangeRecords(uint64_t records, uint32_t batch);
 
 class Evaluation {
  public:
-  // A lease covers `range_records` records; `metric_names` as in JobFacts.
+  // A lease covers `range_records` records, the last one perhaps fewer. `metric_names` as in
+  // JobFacts.
   Evaluation(uint64_t generation, uint64_t epoch, uint64_t records, uint64_t range_records,
              std::vector<std::string> metric_names);
 
@@ -35,7 +36,8 @@ class Evaluation {
   // Whether the session has this lease now.
   bool Has(uint64_t session, uint64_t lease_id) const;
   // Takes the result of a leased range; a report without a present lease changes nothing. An error
-  // says that the report does not fit the job; the range is then free again.
+  // says why the result cannot be used (the worker could not evaluate, or the report does not fit
+  // the job); the range is then free again.
   absl::Status Report(const EvaluationReport& report);
   // Frees the session's ranges except those of the leases in `held`; true if there were any.
   bool EndSession(uint64_t session, const std::set<uint64_t>& held = {});
@@ -47,7 +49,7 @@ class Evaluation {
 
  private:
   struct Range {
-    uint64_t lease = 0;  // 0: free
+    uint64_t lease = 0;  // 0: not leased
     uint64_t session = 0;
     bool done = false;
     std::vector<MetricState> metrics;

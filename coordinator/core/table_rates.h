@@ -1,5 +1,5 @@
-// How many rows of growing tables are pulled from and pushed to a ps in a second, from the counts
-// that the ps reports. One for each ps, in its entry of the tracker. Pure.
+// Measures how many rows of growing tables are pulled from and pushed to a ps in a second, from the
+// counts that the ps reports. Each ps has a TableRates of its own (ps_tracker.h). Does no I/O.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,9 @@ class TableRates {
     double pulled = 0, pushed = 0;  // rows a second
   };
 
-  // Takes a new description of the ps. Rates are measured over windows of a few seconds; counts
-  // lower than before mean that the ps has restarted.
+  // Takes a new description of the ps. Rates are measured over windows of a few seconds. If a count
+  // is lower than before, the ps has restarted or loaded the partition anew, and measuring begins
+  // again.
   void Take(const PsDescription& description, int64_t now_ms);
   Rate Of(uint32_t partition) const;
 

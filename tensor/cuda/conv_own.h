@@ -1,5 +1,6 @@
-// Convolution by our own slow kernels, used where cuDNN has no engine, or refuses at run time. Also
-// the common code of the convolutions by cuDNN in float32 (conv.cc) and in 16 bits (conv_short.cc).
+// Convolution by our own slow kernels, used where cuDNN has no engine, refuses at run time, or
+// cannot take the tensors (unaligned, empty, or of more than 2^31 - 1 elements). Also the common
+// code of the convolutions by cuDNN in float32 (conv.cc) and in 16 bits (conv_short.cc).
 #pragma once
 
 #include <algorithm>
@@ -15,13 +16,15 @@
 
 namespace paracord::cuda {
 
-// The number of products in an output.
+// Returns the number of multiplications that one element of the output takes.
 inline int64_t Taps(const ConvShape& s) {
   return s.height.size * s.width.size * (s.in_channels / s.groups);
 }
 inline int64_t KernelSize(const ConvShape& s) { return Taps(s) * s.out_channels; }
 
-// Logs a warning, once, if cuDNN lacks an engine for a direction of the shape.
+// Logs a warning that the directions which are false in `can` (forward, the gradient of the input,
+// the gradient of the kernel) are computed by our own slow kernels, and `why`. Does nothing if all
+// are true. Each Engine logs only its first such warning.
 void SaySlow(Engine& engine, const ConvShape& s, const Directions& can, absl::string_view why);
 
 constexpr int64_t kTogether = 16;  // bytes read or written by cuDNN at once

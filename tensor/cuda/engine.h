@@ -40,7 +40,7 @@ enum class Scratch {
   kCount
 };
 
-// The lanes of spans (spans.h), a lane for each stream.
+// The rows of a trace (spans.h): the work of each stream is shown in a row of its own.
 enum Lane { kCompute, kToDevice, kToHost, kReduce };
 
 class Engine {
@@ -53,7 +53,8 @@ class Engine {
   Runtime& runtime() const { return *runtime_; }
   Stream stream() const { return compute_; }
   bool ok() const { return error_.ok(); }
-  // False after an error and while memory is planned: then nothing is issued.
+  // Returns false after an error and while memory is planned: then no operation but AllReduce,
+  // which other devices wait for, is issued.
   bool runs() const { return ok() && !memory_.planning(); }
   // Issues work on the computing stream by calling ask(), which returns a status. Returns false if
   // nothing was issued or ask() failed.
@@ -65,7 +66,8 @@ class Engine {
     spans_.End(kCompute, compute_);
     return ok();
   }
-  // Keeps the first error. After an error nothing is issued until Finish.
+  // Takes the status of a call. The first error is kept until Finish, and replaced by DATA_LOSS
+  // alone. Returns false if there is an error now or was one before.
   bool Try(const char* what, const absl::Status& status);
   absl::Status Enter();
   absl::Status Finish();
@@ -105,8 +107,9 @@ class Engine {
   // Returns a device address for a number that Finish copies to `host`; null after an error.
   double* Result(double* host);
 
-  // Copies `key`, which varies between otherwise equal steps, to the device for the operations
-  // issued next: a kernel argument could not vary in a graph (replay.h). Null after an error.
+  // Copies `key`, from which the operations issued next draw random numbers, to the device. The key
+  // differs between otherwise equal steps, which an argument of a kernel in a CUDA graph (replay.h)
+  // could not. Null after an error.
   const uint64_t* Key(uint64_t key);
 
   // Launches body(i) for every i below n.
@@ -171,11 +174,11 @@ class Engine {
   Event computed_ = nullptr, uploaded_ = nullptr, reduced_ = nullptr;
   bool group_lost_ = false;
   std::vector<Event> host_events_;
-  // State since the last Finish.
+  // The members from here to asked_count_, and error_, hold what was issued since the last Finish.
   std::vector<Awaited> awaited_;
   size_t next_awaited_ = 0;
   std::vector<Staged> downloads_;  // downloads that Finish copies from staging to the host
-  std::vector<double*> results_;   // where Finish stores results, by place on the device
+  std::vector<double*> results_;   // index: result on the device; where Finish stores it
   const double* asked_ = nullptr;  // where the first `asked_count_` results arrive on the host
   size_t asked_count_ = 0;
   std::vector<double> pageable_results_;
@@ -193,7 +196,7 @@ struct Cut {
   int width() const { return 1 << bits; }
 };
 constexpr int64_t kBlocksEnough = 1024;  // enough blocks to fill any GPU
-constexpr int64_t kNeighbours = 32;      // threads with coalesced reads of neighbours
+constexpr int64_t kNeighbours = 32;      // threads of a warp, whose reads are coalesced
 constexpr int64_t kPartialMax = kBlocksEnough * kNeighbours;
 Cut CutFor(int64_t outputs, int64_t count, bool across, bool whole);
 
@@ -226,7 +229,7 @@ absl::StatusOr<std::unique_ptr<Matmul>> MakeMatmul(Engine& engine, const MatmulS
 absl::StatusOr<std::unique_ptr<Conv2D>> MakeConv2D(Engine& engine, const ConvShape& shape);
 absl::StatusOr<std::unique_ptr<Pool2D>> MakePool2D(Engine& engine, const PoolShape& shape);
 
-// Operations along a walk (walk.cc).
+// The operations of walk.cc. A Walk is a loop over axes with strides (tensor/ops.h).
 void CopyWalk(Engine& engine, const Walk& walk, bool add, ConstTensor a, Tensor y);
 // y (columns, rows) = a (rows, columns), for each of the matrices.
 void Transpose(Engine& engine, int64_t matrices, int64_t rows, int64_t columns, ConstTensor a,
