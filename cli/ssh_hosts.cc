@@ -1,5 +1,6 @@
 #include "cli/ssh_hosts.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -85,7 +86,9 @@ std::vector<std::string> SshHosts::Command(const Task& task,
   }
   run += ShellWord(options_.bin_dir + "/" + daemon[0]);
   for (size_t i = 1; i < daemon.size(); ++i) absl::StrAppend(&run, " ", ShellWord(daemon[i]));
-  if (task.role != Role::kCoordinator) run += " --threads $((n > 0 ? n : 1))";
+  if (task.role != Role::kCoordinator && std::ranges::find(daemon, "--threads") == daemon.end()) {
+    run += " --threads $((n > 0 ? n : 1))";
+  }
   if (ps_ == 0 && task.role == Role::kWorker) run += " --ps-threads $((n > 0 ? n : 1))";
   const std::string script = absl::StrCat(
       "n=$(($(nproc) / ", Sharing(task), ")); exec 3<&0; ", run, " </dev/null 3<&- & daemon=$!; ",

@@ -47,6 +47,17 @@ TEST_CASE("a daemon's command reaches its host as one argument for any shell") {
       hosts.Command({Role::kCoordinator, 0}, {}, {"paracord-coordinator"})[3], "--threads"));
 }
 
+TEST_CASE("threads that the user chose are told a daemon once, and are not its host's") {
+  const SshHosts hosts = Hosts({"a", "b"}, 1, 2);
+  const auto told = [&](const std::vector<std::string>& daemon) {
+    return hosts.Command({Role::kWorker, 0}, {}, daemon).back();
+  };
+  CHECK(absl::StrContains(told({"paracord-worker"}), " --threads $((n > 0 ? n : 1))"));
+  const std::string chosen = told({"paracord-worker", "--threads", "3"});
+  CHECK(absl::StrContains(chosen, "--threads"));
+  CHECK_FALSE(absl::StrContains(chosen, "--threads $"));
+}
+
 TEST_CASE("workers of hosts without ps are told their threads for pushes, and others are not") {
   const auto said = [](uint32_t ps) {
     return Hosts({"a", "b"}, ps, 2).Command({Role::kWorker, 1}, {}, {"paracord-worker"}).back();

@@ -86,7 +86,7 @@ class Launch {
 
 TEST_CASE("launch trains on its hosts, shows the logs behind their tasks, and ends with the job") {
   Launch launch(100);
-  const auto command = launch.Start();
+  const auto command = launch.Start({"--threads", "2"});
   const auto code = command->Wait(60000);
   INFO(launch.log());
   CHECK(code == 0);
