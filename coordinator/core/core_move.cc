@@ -437,7 +437,9 @@ void CoordinatorCore::LayoutWritten(const absl::Status& status) {
     record_.SetLayout(move_.before());
     return MoveAgain(absl::StrCat("job.state is not written: ", std::string(status.message())));
   }
-  if (end_.planned() || phases_.ended()) return GiveUpMove("the job is ending");
+  if (end_.planned() || phases_.ended()) {
+    return GiveUpMove("the job is ending, and its next start is in the new layout");
+  }
   PROBE("coordinator.move.written");
   const std::vector<std::string>& to = move_.plan().to.ps;
   for (auto i = static_cast<uint32_t>(to.size()); i < ps_.size(); ++i) {

@@ -12,13 +12,17 @@ constexpr uint32_t kTriesMax = 30;
 
 }  // namespace
 
-void SummaryWriter::Say(std::string text, const Generation& generation) {
-  pending_ = true;
+void SummaryWriter::Write(std::string text, const Generation& generation) {
   if (generation.claiming()) {
     held_ = std::move(text);
   } else {
     effects_.Emit(WriteSummary{std::move(text), generation.claimed()});
   }
+}
+
+void SummaryWriter::Say(std::string text, const Generation& generation) {
+  pending_ = true;
+  Write(std::move(text), generation);
 }
 
 void SummaryWriter::ClaimEnded(const Generation& generation) {
@@ -28,13 +32,13 @@ void SummaryWriter::ClaimEnded(const Generation& generation) {
 
 void SummaryWriter::SayDone(std::string text, const Generation& generation) {
   done_ = std::move(text);
-  effects_.Emit(WriteSummary{*done_, generation.claimed()});
+  Write(*done_, generation);
 }
 
 void SummaryWriter::Tick(const Generation& generation, int64_t now_ms) {
   if (again_at_ms_ == 0 || now_ms < again_at_ms_) return;
   again_at_ms_ = 0;
-  effects_.Emit(WriteSummary{*done_, generation.claimed()});
+  Write(*done_, generation);
 }
 
 bool SummaryWriter::Failed(int64_t now_ms) {

@@ -37,6 +37,8 @@ class SummaryWriter {
   bool Failed(int64_t now_ms);
 
  private:
+  void Write(std::string text, const Generation& generation);
+
   Effects& effects_;
   bool pending_ = false;
   std::optional<std::string> held_;  // waits for the end of a claim
