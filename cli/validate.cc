@@ -356,14 +356,16 @@ std::optional<Job> ReadJobFor(Files& files, const std::string& path,
     }
     chosen = choice->name;
   }
+  if (shape.has_value()) {
+    const absl::Status copies = CheckCopies(*job, *shape);
+    if (!copies.ok()) problems.Add("", std::string(copies.message()));
+  }
   const std::vector<std::string> more = SettingsOf(job->guarantees, chosen);
   settings.insert(settings.end(), more.begin(), more.end());
   if (!more.empty()) job = ReadUserJob(files, path, settings, problems);
   if (job.has_value() && problems.empty() && shape.has_value()) {
     const absl::Status devices = CheckDevices(job->guarantees, *shape);
     if (!devices.ok()) problems.Add("", std::string(devices.message()));
-    const absl::Status copies = CheckCopies(job->partitioner, *shape);
-    if (!copies.ok()) problems.Add("", std::string(copies.message()));
   }
   return job;
 }

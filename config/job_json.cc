@@ -310,6 +310,10 @@ absl::Status CheckResumable(Job before, const Job& now, const DataPlan& plan,
     }
   }
   Compare(old_json, new_json, "", /*resumes=*/true, problems);
+  const std::string &strategy = before.guarantees.strategy, &other = now.guarantees.strategy;
+  if (before.guarantees.consistency != now.guarantees.consistency && strategy != other) {
+    problems.Add("strategy", Difference(strategy, other) + ", which changes `consistency`");
+  }
   return problems.ToStatus();
 }
 

@@ -117,10 +117,16 @@ absl::Status CheckDevices(const GuaranteesSpec& guarantees, const ClusterShape& 
                                                  "or {\"staleness\": S}"));
 }
 
-absl::Status CheckCopies(const PartitionerSpec& partitioner, const ClusterShape& shape) {
-  if (partitioner.copies == 0 || shape.ps > 1) return absl::OkStatus();
+absl::Status CheckCopies(const Job& job, const ClusterShape& shape) {
+  if (job.partitioner.copies == 0 || shape.ps > 1) return absl::OkStatus();
+  constexpr absl::string_view kIs = "copies: is 1, which gives each partition two ps, and ";
+  if (IsWithoutPs(job.guarantees.strategy)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(kIs, "strategy is \"", job.guarantees.strategy,
+                     "\", which has none: leave copies out, or give \"parameter_server\""));
+  }
   return absl::InvalidArgumentError(absl::StrCat(
-      "copies: is 1, which gives each partition two ps, and ", CountText(shape, shape.ps, "ps"),
+      kIs, CountText(shape, shape.ps, "ps"),
       shape.ps == 0 ? ": leave copies out, or add ps" : ": add a second ps, or leave copies out"));
 }
 
@@ -167,6 +173,7 @@ absl::StatusOr<JobInCluster> ReadJobIn(const ClusterShape& shape,
     }
   }
   ASSIGN_OR_RETURN(result.strategy, ChooseStrategy(result.job.guarantees, shape));
+  RETURN_IF_ERROR(CheckCopies(result.job, shape));  // names a strategy that the job itself says
   std::vector<std::string> more = SettingsOf(result.job.guarantees, result.strategy.name);
   if (!more.empty()) {
     const std::string why =
@@ -174,7 +181,6 @@ absl::StatusOr<JobInCluster> ReadJobIn(const ClusterShape& shape,
     ASSIGN_OR_RETURN(result.job, read_with(std::move(more), why));
   }
   RETURN_IF_ERROR(CheckDevices(result.job.guarantees, shape));
-  RETURN_IF_ERROR(CheckCopies(result.job.partitioner, shape));
   return result;
 }
 

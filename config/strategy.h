@@ -65,9 +65,9 @@ absl::StatusOr<StrategyChoice> ChooseStrategy(const GuaranteesSpec& guarantees, 
 // lanes of rounds, and a job whose strategy is chosen has no rounds.
 absl::Status CheckDevices(const GuaranteesSpec& guarantees, const ClusterShape& shape);
 
-// INVALID_ARGUMENT names `copies` and the cluster's key if a job is to have copies of its
-// partitions and the cluster has fewer than two ps.
-absl::Status CheckCopies(const PartitionerSpec& partitioner, const ClusterShape& shape);
+// INVALID_ARGUMENT names `copies`, and the strategy or the cluster's key, if a job is to have
+// copies of its partitions and the strategy has no ps, or the cluster has fewer than two.
+absl::Status CheckCopies(const Job& job, const ClusterShape& shape);
 
 // Describes for people the strategy of a job in training. If the cluster alone would have led to
 // this strategy, gives the cluster's reason.

@@ -237,6 +237,19 @@ TEST_CASE("a job whose file was renamed is told how it keeps its name") {
         R"(job's file, unless the file has the key: write "name": "j" there, or --set name=j))");
 }
 
+TEST_CASE("a strategy that changes the consistency of a job that goes on is named") {
+  Job before = ParseJob(TextOf(Minimal())).value();
+  Job now = before;
+  before.guarantees.strategy = "parameter_server";
+  now.guarantees.strategy = "mirrored";
+  CHECK(CheckResumable(before, now, PlanOf(1, 1, 4)).ok());
+  now.guarantees.consistency = "sync";
+  const std::string said(CheckResumable(before, now, PlanOf(1, 1, 4)).message());
+  CHECK(absl::StrContains(said, R"(strategy: was "parameter_server" and is now "mirrored", which )"
+                                "changes `consistency`"));
+  CHECK(absl::StrContains(said, "consistency: was \"async\" and is now \"sync\""));
+}
+
 TEST_CASE("a model that is given as a job is called one, with the command that writes a job") {
   const TestDirectory directory;
   PosixFiles files;

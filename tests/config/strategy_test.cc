@@ -120,23 +120,25 @@ TEST_CASE("several devices are refused by both keys where a job has no rounds") 
 }
 
 TEST_CASE("a job with copies needs two ps") {
-  PartitionerSpec partitioner;
-  CHECK(CheckCopies(partitioner, {.ps = 1, .workers = 1}).ok());
-  partitioner.copies = 1;
-  CHECK(CheckCopies(partitioner, {.ps = 2, .workers = 1}).ok());
-  CHECK(CheckCopies(partitioner, {.ps = 1, .workers = 1}).message() ==
+  Job job;
+  CHECK(CheckCopies(job, {.ps = 1, .workers = 1}).ok());
+  job.partitioner.copies = 1;
+  CHECK(CheckCopies(job, {.ps = 2, .workers = 1}).ok());
+  CHECK(CheckCopies(job, {.ps = 1, .workers = 1}).message() ==
         "copies: is 1, which gives each partition two ps, and the cluster names 1 ps (key "
         "cluster.ps): add a second ps, or leave copies out");
-  CHECK(CheckCopies(partitioner, {.ps = 0, .workers = 2, .by_flags = true}).message() ==
+  CHECK(CheckCopies(job, {.ps = 0, .workers = 2, .by_flags = true}).message() ==
         "copies: is 1, which gives each partition two ps, and --ps is 0: leave copies out, or add "
         "ps");
-  const auto read = [&](std::span<const std::string>) -> absl::StatusOr<Job> {
-    Job job;
-    job.partitioner = partitioner;
-    return job;
-  };
+  const auto read = [&](std::span<const std::string>) -> absl::StatusOr<Job> { return job; };
   CHECK(absl::IsInvalidArgument(ReadJobIn({1, 1, 1}, {}, read).status()));
   CHECK(ReadJobIn({2, 1, 1}, {}, read).ok());
+  job.guarantees.strategy = "mirrored";
+  CHECK(ReadJobIn({.ps = 0, .workers = 1, .devices = 2, .by_flags = true}, {}, read)
+            .status()
+            .message() ==
+        "copies: is 1, which gives each partition two ps, and strategy is \"mirrored\", which has "
+        "none: leave copies out, or give \"parameter_server\"");
 }
 
 TEST_CASE("a job is read again with the strategy that its cluster chose") {
