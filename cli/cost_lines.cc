@@ -39,21 +39,24 @@ std::vector<std::string> CostLines(const nlohmann::json& status) {
       measured.value("workers", uint64_t{0}))};
   lines.back() += measured.value("workers", uint64_t{0}) == 1 ? " worker" : " workers";
   std::vector<std::string> ways;
-  nlohmann::json best, runs;
+  nlohmann::json runs;
   for (const nlohmann::json& way : cost.at("predicted")) {
     const bool now = way.value("runs", false);
     ways.push_back(absl::StrCat(WayText(way), " ", RateOf(way), now ? ", which runs" : ""));
     if (now) runs = way;
-    if (best.is_null()) best = way;
   }
   if (ways.size() < 2) return lines;  // the cluster has no choice
   lines.push_back("predicted batches/s: " + absl::StrJoin(ways, "; "));
   if (runs.is_null() || cost.value("overlap", false)) return lines;
   const double rate = runs.value("batches_per_second", 0.0);
-  const double times = rate > 0 ? best.value("batches_per_second", 0.0) / rate : 0;
-  if (times >= kWarnedFrom) {
+  for (const nlohmann::json& way : cost.at("predicted")) {  // the fastest first
+    const double times = rate > 0 ? way.value("batches_per_second", 0.0) / rate : 0;
+    if (times < kWarnedFrom) break;
+    // A job that trains in synchronous rounds is not advised to give them up.
+    if (runs.value("consistency", "") == "sync" && way.value("consistency", "") != "sync") continue;
     lines.push_back(absl::StrFormat("warning: %s is predicted to be %.1f times as fast as %s",
-                                    WayText(best), times, WayText(runs)));
+                                    WayText(way), times, WayText(runs)));
+    break;
   }
   return lines;
 }

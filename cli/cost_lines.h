@@ -14,7 +14,8 @@ namespace paracord {
 
 // Describes the `cost` of a status: the measurements, the prediction for each strategy if the
 // cluster could run several, and, unless the job has `overlap`, a warning if another strategy is
-// predicted to be at least 1.3 times as fast. Returns no lines before costs are known.
+// predicted to be at least 1.3 times as fast; a job in synchronous rounds is advised synchronous
+// strategies alone. Returns no lines before costs are known.
 std::vector<std::string> CostLines(const nlohmann::json& status);
 
 // Describes a step before any measurement: the multiply-adds of an example (0: unknown), the bytes

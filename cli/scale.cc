@@ -1,6 +1,7 @@
 // paracord scale: a running job goes on with more or fewer ps.
 #include <chrono>
 #include <cstdlib>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <thread>
@@ -154,7 +155,7 @@ absl::StatusOr<std::string> LeaderOf(Files& files, const std::string& given,
 
 int RunScale(Args args, std::ostream& out, std::ostream& err) {
   std::string address, dir;
-  int64_t ps = 0;
+  std::optional<int64_t> ps;
   std::vector<std::string> ps_addresses;
   bool dry_run = false, wait = false;
   Flags flags("paracord scale",
@@ -177,7 +178,7 @@ int RunScale(Args args, std::ostream& out, std::ostream& err) {
   const auto wrong = [&](absl::string_view why) {
     return Fail("scale", why, ExitCode::kConfiguration, err);
   };
-  if (ps == 0) return wrong("--ps is missing: how many ps is the job to have?");
+  if (!ps.has_value()) return wrong("--ps is missing: how many ps is the job to have?");
   AllFiles files;
   const auto leader = LeaderOf(files, address, dir);
   if (!leader.ok()) return wrong(leader.status().message());
@@ -189,7 +190,7 @@ int RunScale(Args args, std::ostream& out, std::ostream& err) {
   if (!safe.ok()) return wrong(safe.message());
   GrpcNetwork network(options);
   ScaleRequest request;
-  request.set_ps(static_cast<uint32_t>(ps));
+  request.set_ps(static_cast<uint32_t>(*ps));
   request.set_dry_run(dry_run);
   for (const std::string& one : ps_addresses) request.add_addresses(one);
   const std::unique_ptr<Link> link = network.Dial(address);
