@@ -22,23 +22,23 @@ namespace paracord {
 
 class CheckpointRemover {
  public:
-  // The most names that are kept for another try. The last ones beyond are left for the next
-  // coordinator to find.
+  // The most names that are kept for another try. Of more names the last are left for the next
+  // coordinator.
   static constexpr size_t kAgainMax = 64;
 
   // `files` outlives this object; `checkpoints` is the directory of the job's checkpoints.
   CheckpointRemover(Files& files, std::string checkpoints);
 
-  // Removes the named checkpoints; the caller lists each increment before its base. Returns an
-  // error for each removal that failed for the first time.
+  // Removes `names`, of checkpoints and failed rounds; the caller lists each increment before its
+  // base. Returns an error for each of `names` that could not be removed.
   std::vector<absl::Status> Remove(const std::vector<std::string>& names);
 
  private:
   struct Old {
     std::string name;
     std::string base;        // "": a full checkpoint, or an unknown base
-    bool base_known = true;  // false: an unreadable manifest exists
-    bool removed = false;    // true: a failed round's directory, removed once
+    bool base_known = true;  // false: a manifest exists, but cannot be read
+    bool removed = false;    // true: a failed round's directory, removed once already
   };
   // Removes one name, or keeps it for another try.
   absl::Status RemoveOne(Old& old);
@@ -46,8 +46,9 @@ class CheckpointRemover {
   Files& files_;
   const std::string checkpoints_;
   std::vector<Old> again_;
-  // During one Remove: the bases that stay because an increment could not be removed. Where the
-  // manifest of an increment is unreadable, every checkpoint before its (generation, round) stays.
+  // Used during one Remove: the bases that stay because an increment could not be removed. Where
+  // the manifest of an increment is unreadable, every checkpoint before its (generation, round)
+  // stays.
   std::set<std::string> needed_;
   std::pair<uint64_t, uint64_t> needed_to_;
 };

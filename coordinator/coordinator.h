@@ -1,7 +1,8 @@
 // The shell of the coordinator: turns calls, answers, timers and file results into events for the
-// core, and carries out the core's effects. Owned by main. Everything runs on the event loop,
-// except that Handle may be called on any thread and posts to the loop. Files are read and written
-// on the executor, in order.
+// core (CoordinatorCore), and carries out the effects that the core returns. Owned by main, or by
+// the Node of a cluster without ps. Everything runs on the event loop, except that any thread may
+// call Handle, which posts to the loop. Files are read and written on the executor, in the order of
+// the requests.
 #pragma once
 
 #include <cstdint>
@@ -29,49 +30,55 @@ namespace paracord {
 
 struct CoordinatorOptions {
   Job job;
-  // Files of the user's program that may differ on resume.
+  // Files of the user's program whose text may have changed since the job was last trained.
   std::vector<std::string> accept_changes = {};
-  std::vector<std::string> ps_addresses;  // index: ps
-  std::vector<std::string> workers = {};  // task names, as in CoreOptions
-  bool nodes = false;                     // see CoreOptions
-  int64_t agree_ms = 2000;                // see CoreOptions
-  std::string dir;                        // the job's shared directory (DIR); absolute
-  std::string host = "";                  // the host of this process, for messages
-  bool charts = false;                    // whether to write DIR/tensorboard
-  bool insecure = false;                  // callers are not authenticated; the status warns of it
+  std::vector<std::string> ps_addresses;  // the address of each ps, by its index
+  // The worker tasks that the cluster names, such as "worker:0".
+  std::vector<std::string> workers = {};
+  bool nodes = false;  // whether worker N is also ps N
+  // How long the facts of a new job's first worker wait for confirmation (CoreOptions::agree_ms).
+  int64_t agree_ms = 2000;
+  std::string dir;        // the job's shared directory (DIR); absolute
+  std::string host = "";  // the host of this process, for messages
+  bool charts = false;    // whether to write TensorBoard's files to DIR/tensorboard
+  bool insecure = false;  // callers are not authenticated; the status warns of it
   // Returns when this process's certificate expires, in seconds since 1970, for the status; null
   // without a certificate.
   std::function<int64_t()> certificate_expires_s = nullptr;
-  bool keep_job = false;  // if the job in DIR cannot become `job`, go on with the job in DIR
+  // Whether a job in DIR that cannot go on as `job` goes on unchanged; if not, Start calls `exit`.
+  bool keep_job = false;
 };
 
 class Coordinator : public Service {
  public:
   // `exit` is called once, on the loop, when the process should end with `exit_code`. While
-  // somebody polls PageJson, the call is delayed until the page has shown how the job ended.
+  // somebody polls PageJson, the call is delayed by 1.5 s, so that the page shows how the job
+  // ended.
   Coordinator(CoordinatorOptions options, Environment environment,
               std::function<void(int exit_code, std::string reason)> exit);
 
-  // Reads DIR and begins; exits if the job cannot begin or go on in DIR. Storage errors that may
-  // pass (disk full, I/O errors) are retried for timeouts.start_s. `address` is written to DIR for
-  // `paracord status --dir`; "": it is not.
+  // Reads DIR, then leads the job. Calls `exit` if the job is done already, or cannot begin or go
+  // on in DIR. Storage errors that may pass (such as a full disk or an I/O error) are retried for
+  // timeouts.start_s. `address` is written to DIR for `paracord status --dir`, unless `address` is
+  // empty.
   void Start(std::string address);
 
   void Handle(std::string_view method, absl::Cord request,
               std::shared_ptr<ServerCall> call) override;
-  void Drain(const std::string& signal);  // SIGTERM or SIGINT; call on the loop
+  // Takes a checkpoint, if something is trained, and ends with `signal` as the reason. On the loop.
+  void Drain(const std::string& signal);
 
-  // For health checks: ready as soon as DIR has been read. On the loop.
+  // For health checks: ready once DIR has been read and this coordinator leads. On the loop.
   HealthState Health() const;
-  // Both for monitoring, on the loop. PageJson returns what `paracord status` shows, with the
-  // curves so far, the newest events and the largest partitions; AddMetrics adds the status as
-  // metrics.
+  // The JSON of the status page: what `paracord status` shows, the curves so far, the newest events
+  // and the largest partitions. On the loop.
   std::string PageJson();
+  // Adds the status as metrics. On the loop.
   void AddMetrics(MetricSet& metrics) const;
-  // Adds a listener's report of a refused client to the status. On the loop.
+  // Adds a listener's report of a refused client to the newest events. On the loop.
   void NoteRefused(const std::string& sentence);
 
-  // Until Start, the options given to the constructor; then `job` is the one that training resumes.
+  // The constructor's options; once DIR has been read, `job` is the one that training resumes.
   const CoordinatorOptions& options() const { return options_; }
   // For tests and the simulator.
   const CoordinatorCore* core() const { return core_.get(); }
@@ -123,7 +130,7 @@ class Coordinator : public Service {
   std::map<CallId, std::shared_ptr<ServerCall>> calls_;
   CallId last_call_ = 0;
   bool exiting_ = false;
-  std::optional<Exit> exit_with_;      // set once the core has ended the job
+  std::optional<Exit> exit_with_;
   std::optional<int64_t> watched_ms_;  // when PageJson was last called
   std::shared_ptr<EventFile> events_;  // used on the executor
   bool charts_failed_ = false;
@@ -131,8 +138,8 @@ class Coordinator : public Service {
   int64_t charted_ms_ = 0;
   History history_;
   std::optional<int64_t> storage_awaited_since_ms_;
-  std::string storage_problem_;                 // the error that the start waits out
-  std::shared_ptr<DirStart> start_;             // used on the executor
+  std::string storage_problem_;      // the newest storage error while Start retries; "": none
+  std::shared_ptr<DirStart> start_;  // used on the executor
   std::shared_ptr<CheckpointRemover> remover_;  // used on the executor
   const Gate gate_;
 };

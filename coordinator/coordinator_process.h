@@ -1,6 +1,6 @@
 // Prepares and starts the Coordinator of a process: the flags that name the job, the options (from
 // the flags and the cluster), and a start that first waits for a rival coordinator to leave. Used
-// by main.
+// by the main functions of the coordinator and of a node.
 #pragma once
 
 #include <functional>
@@ -22,30 +22,31 @@ struct CoordinatorFlags {
   std::vector<std::string> set, accept_changes;
   bool keep_job = false;
 
-  void AddTo(Flags& flags);  // must outlive `flags`
+  void AddTo(Flags& flags);  // this object must outlive `flags`
 };
 
 // Where a coordinator runs.
 struct CoordinatorPlace {
   std::string dir;                           // the job's directory; absolute
-  std::string host;                          // for messages
+  std::string host;                          // the host of this process, for messages
   std::shared_ptr<Credentials> credentials;  // null: the process has no certificate
   bool insecure = false;
-  // The devices of the worker in the same process, and whether it divides batches (ClusterShape).
+  // The devices of the worker in the same process, and whether they share each batch
+  // (ClusterShape).
   uint32_t devices = 1;
   bool divides_batches = false;
 };
 
 // Reads the job, chooses its strategy, and takes the other tasks from the cluster. `ps_addresses`
-// has the address of each ps, by index. An error names the key of the job.
+// has the address of each ps, by index. An error about the job names its key.
 absl::StatusOr<CoordinatorOptions> ReadCoordinatorOptions(Files& files,
                                                           const CoordinatorFlags& flags,
                                                           const Cluster& cluster,
                                                           std::vector<std::string> ps_addresses,
                                                           const CoordinatorPlace& place);
 
-// Starts a coordinator that listens at `address`. If another coordinator leads the job in DIR and
-// does not leave in time, calls `exit` with kInUse. Used on the loop.
+// Starts a coordinator that listens at `address`. If another coordinator still leads the job in DIR
+// after timeouts.drain_ms and a second, calls `exit` with kInUse. Used on the loop.
 class CoordinatorStart {
  public:
   // `coordinator` must outlive this object.

@@ -1,6 +1,7 @@
 // The start of a coordinator from the files of DIR: reads what earlier coordinators left, decides
-// whether the job can go on, and claims the first generation. Owned by the coordinator, whose loop
-// must not wait for storage: every function here blocks and runs on the executor.
+// whether the job can go on, and claims this coordinator's first generation. Owned by the
+// coordinator, whose loop must not wait for storage: every function here blocks and runs on the
+// executor.
 #pragma once
 
 #include <cstdint>
@@ -26,30 +27,31 @@ class DirStart {
     bool done = false;  // the job was done before; its summary.json is written
     FoundInDir found;
     Job job;  // the job that training resumes
-    // Keys whose values differ between the job given and the job kept in DIR, with both values.
+    // If the job in DIR goes on unchanged: the keys in which the given job differs, with both
+    // values.
     std::vector<std::string> untaken;
   };
   // Reads DIR, claims a generation, and undoes the end of a job that now has more to do. May be
   // called again after an error.
   absl::StatusOr<Begun> Begin();
-  // Whether the newest checkpoint in DIR marks the job as done. Writes nothing, and does not read
-  // the checkpoint whole, so Begin may still find damage. False if DIR cannot be read or holds
-  // another job: Begin returns the error.
+  // Whether the newest checkpoint in DIR marks the job as done, and `job` has no more to do. Does
+  // not read the checkpoint whole: Begin may still find damage. False if DIR cannot be read or
+  // holds a different job: Begin returns the error.
   bool FindsDone();
 
  private:
   enum class Verdict { kGoOn, kDone, kDoneIfSound };
   absl::Status MakeDir();
   absl::StatusOr<FoundInDir> LookInDir();
-  // Decides whether the job can go on from `found`. Drops an early stop that another `stop_when`
-  // decided.
+  // Decides whether the job can go on from `found`. Drops an early stop from `found` if the job's
+  // `stop_when` has changed since.
   absl::StatusOr<Verdict> CheckFound(FoundInDir& found);
-  // Goes on with the job `before`, because `why` keeps `job_` out; returns an error unless
-  // keeps_job_.
+  // With keeps_job_, `job_` becomes the job `before`, else `why` is returned as an error.
   absl::Status KeepJob(const std::string& before, const std::string& why);
   absl::StatusOr<uint64_t> ClaimFirst();
   absl::StatusOr<Verdict> LookAndClaim(FoundInDir& found);
-  // Reads a checkpoint whole, once, and records the result in verified_.
+  // Reads a checkpoint whole and records in verified_ whether it is sound. An error: the storage
+  // failed.
   absl::Status Verify(const std::string& checkpoint);
   absl::Status TakeCompletionBack(FoundInDir& found);
   absl::Status SetSummaryAside();
@@ -62,7 +64,7 @@ class DirStart {
   const std::vector<std::string> accepted_;
   const bool keeps_job_;
   std::vector<std::string> untaken_;
-  std::map<std::string, absl::Status> verified_;  // key: checkpoint; OK, or the damage
+  std::map<std::string, absl::Status> verified_;  // name of a checkpoint -> OK, or its damage
 };
 
 }  // namespace paracord

@@ -1,6 +1,5 @@
 // Which coordinator leads the job: a coordinator claims a generation by creating the file
-// DIR/generation-<n>, and the newest claim leads. Free functions over the file seam, run on the
-// executor.
+// DIR/generation-<n>, and the newest claim leads. Blocking: runs on the executor.
 #pragma once
 
 #include <cstdint>
@@ -23,10 +22,10 @@ absl::StatusOr<std::vector<uint64_t>> NumbersOf(Files& files, const std::string&
 absl::StatusOr<uint64_t> NewestGeneration(Files& files, const std::string& dir);
 
 // The newest generation mentioned in `dir`: by claims, job.state-<n>, or the names of checkpoints
-// and rounds, which a person may have copied without the claims. 0: there is none.
+// and rounds, which a person may have copied without the claims. 0 if no generation is mentioned.
 absl::StatusOr<uint64_t> NewestMentioned(Files& files, const std::string& dir);
 
-// Claims `generation` for the process `boot_id`. ALREADY_EXISTS: another process has claimed it.
+// Claims `generation` for the process `boot_id`. ALREADY_EXISTS: the generation was claimed before.
 absl::Status Claim(Files& files, const std::string& dir, uint64_t generation,
                    const std::string& boot_id);
 

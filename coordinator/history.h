@@ -1,7 +1,7 @@
 // The recent past of a job for the status page: the curves of its training and the newest lines of
-// the coordinator's log. Both are bounded: when the curves are full, every second point is dropped
-// and the sampling interval doubles, so the curves always reach back to the start of this
-// coordinator. Owned by the coordinator, used on its loop.
+// the coordinator's log. Their sizes are bounded: when the curves are full, every second point is
+// dropped and the sampling interval doubles, so the curves reach back to the start of this
+// coordinator's training. Owned by the coordinator, used on its loop.
 #pragma once
 
 #include <cstdint>
@@ -23,13 +23,13 @@ class History {
 
   // Whether the newest point is old enough to add another one.
   bool Takes(int64_t unix_ms) const;
-  // Adds the newest figures of the training, if Takes(unix_ms).
+  // Adds a point, if Takes(unix_ms). Points at or after its step, void since a restore, go.
   void Add(int64_t unix_ms, const Chart& chart);
   // Adds a line of the log; `level` is "info", "warn" or "error".
   void AddEvent(int64_t unix_ms, const std::string& level, const std::string& text);
 
-  // Adds the keys "curves" ({"step": [...], NAME: [...]}, with a number or null for each point) and
-  // "events", the newest last.
+  // Adds the keys "curves" ({"step": [...], "unix_ms": [...], NAME: [...]}, a number or null for
+  // each point) and "events", newest last.
   void AddTo(nlohmann::json& status) const;
 
  private:

@@ -1,12 +1,13 @@
-// Removes what dead coordinators left unfinished below DIR/checkpoints: directories of rounds that
-// were never committed, and of checkpoints without a manifest. Blocking: runs on the executor.
+// Removes what earlier coordinators left unfinished below DIR/checkpoints: directories of rounds
+// that were never committed, and of checkpoints without a manifest. Blocking: runs on the executor.
 //
-// The caller has claimed `generation`, and RemoveLeftovers touches only older generations.
-// Coordinators and ps of older generations may still be alive and write: each directory is renamed
-// before its files are removed, so later operations on the old name fail, and no half-removed
-// directory is ever committed. In an object store, which cannot rename, the object REMOVED has the
-// same effect: it is put into the round's directory before any other object is removed, and stays
-// for good; a manifest whose round is marked REMOVED makes no checkpoint.
+// The caller has claimed `generation`; RemoveLeftovers touches only older generations, and
+// directories that were renamed before. Coordinators and ps of older generations may still be alive
+// and write: each directory is renamed before its files are removed, so later operations on the old
+// name fail, and no half-removed directory is ever committed. In an object store, which cannot
+// rename, the object REMOVED has the same effect: it is put into the round's directory before any
+// other object is removed, and stays, unless a manifest turns out to have been written before the
+// mark; a manifest written after the mark makes no checkpoint.
 #pragma once
 
 #include <cstdint>
@@ -22,14 +23,14 @@ namespace paracord {
 inline constexpr char kLeftoverPrefix[] = "leftover-";
 
 // Removes the directory of a checkpoint after this coordinator's commit failed for good. If the
-// commit took effect after all, makes the checkpoint durable and returns true. No ps writes to the
-// directory any more. After an error the checkpoint may or may not exist.
+// commit took effect after all, makes the checkpoint durable and returns true. No ps may write to
+// the directory any more. After an error the checkpoint may or may not exist.
 absl::StatusOr<bool> RemoveUncommitted(Files& files, const std::string& checkpoints,
                                        const std::string& name);
 
 // Removes a checkpoint that newer ones replace, or the directory of a failed round of this
-// coordinator. May be called again after an error. The manifest is removed first and durably,
-// before any other file: `ended` is set once the directory can never be a checkpoint again.
+// coordinator. May be called again after an error. The manifest of a checkpoint is removed first
+// and durably: `ended` tells whether that has succeeded.
 absl::Status RemoveCheckpoint(Files& files, const std::string& checkpoints, const std::string& name,
                               bool& ended);
 

@@ -1,9 +1,9 @@
 // Before a coordinator starts: checks whether another coordinator is alive and leads the same job.
-// Two coordinators that a supervisor restarts after every fencing would fence each other for ever.
-// A starting coordinator that finds a live rival therefore waits for the rival to leave (the rival
-// may be draining), and exits if the rival stays. Correctness does not depend on this check: where
-// two coordinators cannot reach each other, the claim of a generation decides who leads. Used on
-// the loop; DIR is read on the executor.
+// Two coordinators that a supervisor restarts after each loss of the lead would overthrow each
+// other for ever. A starting coordinator that finds a live rival therefore waits for the rival to
+// leave (the rival may be draining), and gives up if the rival stays. Correctness does not depend
+// on this check: where two coordinators cannot reach each other, the claim of a generation decides
+// who leads. Used on the loop; DIR is read on the executor.
 #pragma once
 
 #include <cstdint>
@@ -34,13 +34,13 @@ absl::StatusOr<bool> LeadsJob(Files& files, const std::string& dir, const nlohma
 
 class RivalCheck {
  public:
-  // `dir` of the job; `own_address`: the address of this process, where a dead coordinator may have
-  // listened before.
+  // `dir` is the job's directory. `own_address` is the address of this process, which is not asked:
+  // a dead coordinator may have listened there before.
   RivalCheck(Environment environment, std::string dir, std::string own_address,
              int64_t patience_ms);
 
-  // `done` is called once: OK if nobody leads, ALREADY_EXISTS if a rival still leads after
-  // patience_ms.
+  // `done` is called once: OK if no rival answers that it leads the job, ALREADY_EXISTS if a rival
+  // still leads after patience_ms.
   void Start(std::function<void(const absl::Status&)> done);
 
  private:

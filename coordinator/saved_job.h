@@ -18,11 +18,12 @@ struct SavedJob {
   DataPlan plan;
 };
 
-// Returns the job of the newest job.state in `dir`, or else of the newest checkpoint. nullopt if
-// neither exists or can be read: the error is left to the coordinator that starts in `dir`.
+// Returns the job of the newest job.state in `dir`, or, if it is missing or damaged, of the newest
+// checkpoint with a readable manifest. nullopt if there is none, or the storage failed: the
+// coordinator that starts in `dir` reports the error.
 std::optional<SavedJob> ReadSavedJob(Files& files, const std::string& dir);
 
-// INVALID_ARGUMENT names the keys in which `now` differs from `before` and may not, and what to do.
+// INVALID_ARGUMENT names the keys in which `now` must not differ from `before`, and what to do.
 // `accepted` are the changed program files that CheckResumable accepts.
 absl::Status CheckGoesOn(const SavedJob& before, const Job& now,
                          std::span<const std::string> accepted);

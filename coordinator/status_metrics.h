@@ -1,4 +1,5 @@
-// Converts the status of a job to metrics, so that Prometheus and `paracord status` agree. Pure.
+// Converts the status of a job to metrics, so that Prometheus and `paracord status` agree. A pure
+// function.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +9,8 @@
 
 namespace paracord {
 
-// `status` is the JSON of Report::StatusJson. Only the first kWorkersShown workers get metrics of
-// their own, to bound the number of labels.
+// `status` is the JSON of Report::StatusJson, and `unix_ms` the present time. Only the first
+// kWorkersShown workers get metrics of their own, to bound the number of labels.
 inline constexpr size_t kWorkersShown = 256;
 void AddStatusMetrics(const nlohmann::json& status, int64_t unix_ms, MetricSet& metrics);
 

@@ -1,7 +1,7 @@
 // A connection of the HTTP server. With HTTPS the connection completes the handshake first. It
-// reads a request's head, waits for the answer, sends the answer, and drains the socket for a
-// moment: a client may have sent more than a head, and must still get the reply. Each step has a
-// deadline. Owned by the server, used on its thread.
+// reads a request's head, waits for the answer, sends the answer, and reads on for at most a
+// second: a client may have sent more than a head, and must still get the reply. Each step has a
+// deadline, in SteadyMs(). Owned by the HttpServer, used on the server's thread.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ class HttpConnection {
  public:
   enum class State { kHandshake, kHead, kAnswering, kSending, kLingering, kClosed };
 
-  // Owns `fd`, which must not block. `https`: credentials to serve HTTPS with, which must
-  // outlive the connection; null: plain text.
+  // Owns `fd`, a non-blocking socket. `https`: credentials to serve HTTPS with, which must outlive
+  // the connection; null: HTTP in plain text. `deadline_ms`: for the head, with the handshake.
   HttpConnection(uint64_t id, int fd, Credentials* https, int64_t deadline_ms);
   ~HttpConnection();
   HttpConnection(const HttpConnection&) = delete;
@@ -33,16 +33,17 @@ class HttpConnection {
   int64_t deadline_ms() const { return deadline_ms_; }
   short events() const;  // the events to poll for
 
-  // Continues the handshake. Returns false until it is complete. A client without TLS gets an
-  // error.
+  // Continues the handshake, if one is under way. Returns false while it lasts, or if the
+  // connection is closed. A client that speaks no TLS, or may not read the pages, gets an error.
   bool ShakeHands();
-  // Reads available bytes. Returns the head once it is complete, and refuses a longer one.
+  // Reads available bytes. Returns the head once it is complete. A longer head than `bytes_max` is
+  // answered with an error.
   std::optional<std::string> ReadHeadBytes(size_t bytes_max);
   void AwaitAnswer(int64_t deadline_ms);
   void Send(const HttpReply& reply, int64_t deadline_ms);
   // Continues to send or to drain.
   void GoOn();
-  // Called when the deadline has passed.
+  // The deadline has passed: sends an error to a client that awaits a reply, or closes.
   void Expire(int64_t send_deadline_ms);
   void Close() { state_ = State::kClosed; }
 
@@ -56,9 +57,9 @@ class HttpConnection {
   const uint64_t id_;
   Credentials* const https_;
   int fd_;                            // -1 once the channel owns it
-  std::string peer_;                  // with HTTPS: the peer's address, for the log
-  std::unique_ptr<Channel> channel_;  // with HTTPS null until the client's first byte
-  TlsChannel* tls_ = nullptr;         // the channel if it is a TLS channel
+  std::string peer_;                  // the peer's address, for the log; only with HTTPS
+  std::unique_ptr<Channel> channel_;  // with HTTPS: null until the client's first byte
+  TlsChannel* tls_ = nullptr;         // `channel_`, if it is a TLS channel; else null
   State state_;
   bool shake_sends_ = false;  // the handshake waits for POLLOUT
   int64_t deadline_ms_;

@@ -16,17 +16,17 @@ struct HttpReply {
 };
 
 // Parses a request's head, which ends with an empty line. Returns the path without the query, or
-// the reply that refuses the request. `own_host`: refuse requests unless their Host is `own_host`,
-// localhost or an IP address. A foreign web page whose name resolves to this machine (DNS
-// rebinding) could otherwise read the pages.
+// the reply that refuses the request. With `own_host`, a request whose Host is not `own_host`,
+// localhost or an IP address is refused. A foreign web page whose name resolves to this machine
+// (DNS rebinding) could otherwise read the pages.
 std::variant<std::string, HttpReply> ReadHead(
     std::string_view head, const std::optional<std::string>& own_host = std::nullopt);
 
 // Returns the offset after the head's empty line, or npos if the head is incomplete.
 size_t HeadEnd(std::string_view bytes);
 
-// Returns the bytes of a reply. Its headers forbid browsers to load anything from elsewhere, to
-// cache the page, or to frame it.
+// Returns the bytes of a reply. The reply's headers forbid browsers to load anything from
+// elsewhere, to cache the page, or to show it in a frame.
 std::string Encode(const HttpReply& reply);
 
 }  // namespace paracord

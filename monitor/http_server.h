@@ -1,13 +1,13 @@
 // A small HTTP/1.1 server for people and tools, with one thread and one request per connection.
 // Strangers may connect, so connections, bytes of a head, and the times to send a head, to be
-// answered and to read the answer are all bounded. If the server is full, the connection that has
-// waited longest without a request is closed; if all wait for answers, the new connection is
-// closed. Owned by main. Debian 12's cpp-httplib bounds neither a request's headers nor its total
-// time: four slow clients would hold all its threads, and supervisors would get no answer.
+// answered and to read the answer are all bounded. If the server is full, the oldest connection
+// that does not wait for its answer is closed; if all do, the new connection is closed. Owned by
+// the Monitor. Debian 12's cpp-httplib bounds neither a request's headers nor its total time: four
+// slow clients would hold all its threads, and supervisors would get no answer.
 //
 // With credentials the server speaks HTTPS. The certificate is reloaded when its file changes.
-// Clients need no certificate, because there is only something to read. The handshake counts
-// towards the time of the head.
+// Clients need a certificate only if the credentials limit who may read (--http-clients). The time
+// for the head includes the handshake.
 #pragma once
 
 #include <atomic>
@@ -34,7 +34,7 @@ struct HttpLimits {
   size_t connections_max = 64;
   size_t head_bytes_max = 8192;
   int64_t head_ms = 5000;    // from accept to the end of the head, with the handshake
-  int64_t answer_ms = 5000;  // for the handler; then the reply is 503
+  int64_t answer_ms = 5000;  // for the handler to answer; then the reply is 503
   int64_t send_ms = 10000;   // for the client to read the reply
 };
 
@@ -46,7 +46,7 @@ class HttpServer {
   using Handler = std::function<void(const std::string& path, Answer answer)>;
 
   // Listens at "host:port" or "unix:/path". `https`: credentials with a certificate, for HTTPS.
-  // Errors are those of ListenAt.
+  // Errors are those of ListenAt, and RESOURCE_EXHAUSTED if there is no descriptor or thread left.
   static absl::StatusOr<std::unique_ptr<HttpServer>> Start(
       const std::string& address, Handler handler, const HttpLimits& limits = {},
       std::shared_ptr<Credentials> https = nullptr);
@@ -57,7 +57,8 @@ class HttpServer {
   const std::string& address() const { return sockets_.address; }  // with the actual port
 
  private:
-  // Answers from other threads. Shared with pending Answer functions, which may outlive the server.
+  // Replies that other threads have given. Shared with Answer functions, which may outlive the
+  // server.
   class Inbox {
    public:
     Inbox();
@@ -84,7 +85,7 @@ class HttpServer {
 
   const Handler handler_;
   const HttpLimits limits_;
-  const std::shared_ptr<Credentials> https_;  // null: plain text
+  const std::shared_ptr<Credentials> https_;  // null: HTTP in plain text
   const ListeningSockets sockets_;
   const std::optional<std::string> own_host_;  // host that requests must name; nullopt: any
   const std::shared_ptr<Inbox> inbox_;
@@ -92,7 +93,7 @@ class HttpServer {
   // Used only on the server's thread.
   std::list<HttpConnection> connections_;  // oldest first
   uint64_t last_id_ = 0;
-  int64_t accepts_at_ms_ = 0;  // accepting pauses until then for lack of descriptors
+  int64_t accepts_at_ms_ = 0;  // no connection is accepted before: descriptors lacked
   std::thread thread_;
 };
 

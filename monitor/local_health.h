@@ -1,7 +1,7 @@
 // The health of a daemon for supervisors on its host, such as a kubelet's probe in the same pod.
 // The daemon listens on an abstract unix socket whose name derives from the daemon's address. The
-// answer depends only on the event loop, not on files, certificates or peers. Server and client
-// check that the peer has their own user id.
+// answer depends only on the event loop, not on files, certificates or peers. The client checks
+// that the daemon runs as the client's user.
 #pragma once
 
 #include <cstdint>
@@ -15,17 +15,18 @@
 namespace paracord {
 
 // Serves `source.health` for a daemon at `address`. Returns null if `address` is not host:port, or
-// if another daemon of this user has the name; supervisors then ask over the network.
+// if the socket cannot be opened, perhaps because another daemon of this user has the name;
+// supervisors then ask over the network.
 std::unique_ptr<Monitor> ServeLocalHealth(const std::string& address, EventLoop& loop,
                                           MonitorSource source);
 
 struct LocalHealth {
   bool ready = false;
-  std::string text;  // "ps:0 serves the job"
+  std::string text;  // such as "ps:0 is draining"
 };
-// Asks this user's daemon at `address` (a loopback address), or at the same port on all interfaces.
-// Returns nullopt if no daemon is found on this host, and DEADLINE_EXCEEDED if its event loop does
-// not answer.
+// Asks a daemon of this user that listens at `address`, or at the port of `address` on all
+// interfaces or at a host name. Returns nullopt if there is none on this host, DEADLINE_EXCEEDED if
+// its event loop does not answer, and UNAVAILABLE if it gives no proper answer.
 std::optional<absl::StatusOr<LocalHealth>> AskLocalHealth(const std::string& address,
                                                           int64_t timeout_ms);
 

@@ -1,6 +1,6 @@
-// A daemon's metrics at one instant, filled in by its parts on each scrape. No figure is stored
-// twice, because each part reads its own state. Names follow Prometheus' conventions and begin with
-// paracord_, or process_ for facts of any process. Labels have few values. Used on one thread.
+// A daemon's metrics at one instant: on each scrape every part of the daemon adds its own, read
+// from its state, so no figure is stored twice. Names follow Prometheus' conventions and begin with
+// paracord_, or process_ for facts of any process. Each label has few values. Used on one thread.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +40,7 @@ class MetricSet {
 };
 
 // Adds the metrics of any process: memory, descriptors, CPU time, start time and build. `insecure`:
-// the process serves other machines without TLS.
+// whether the process serves other machines without TLS.
 void AddProcessMetrics(const std::string& version, bool insecure, MetricSet& metrics);
 
 }  // namespace paracord

@@ -1,5 +1,4 @@
 // The roles of a node that have left, and the process's exit code and reason. Owned by the Node.
-// Pure.
 #pragma once
 
 #include <map>
@@ -25,9 +24,10 @@ class Departures {
   bool Has(Role role) const { return left_.contains(role); }
   const Departure& Of(Role role) const { return left_.at(role); }
 
-  // Returns the exit code of the process, and a reason with the role's name. Roles that left on
-  // their own come before roles that were told to leave; then the coordinator comes first, because
-  // it knows the job's end; then the greater code. At least one role must have left.
+  // Returns the exit code of the process, and a reason with the role's name. Both are those of one
+  // role: roles that left on their own come before roles that were told to leave; then the
+  // coordinator comes first, because it knows how the job ended; then the greater code. At least
+  // one role must have left.
   Departure Last() const;
 
  private:

@@ -26,10 +26,10 @@
 namespace paracord {
 
 struct NodeOptions {
-  std::string address;  // address of this process that other nodes dial
+  std::string address;  // the address of this process that other nodes dial
   WorkerOptions worker;
   PsOptions ps;
-  std::optional<CoordinatorOptions> coordinator;  // absent: in another process
+  std::optional<CoordinatorOptions> coordinator;  // nullopt: it is in another process
 };
 
 // The executors of a node. Each role has a thread for long work, so that a snapshot of the ps does
@@ -37,10 +37,10 @@ struct NodeOptions {
 struct NodeExecutors {
   Executor& worker;
   Executor& ps;
-  // Serves exchanges of the node's worker with its ps, and exchanges that were parked.
+  // Serves exchanges of the node's worker with its own ps, and those that waited for slow readers.
   Executor& exchanges;
-  // Serves all other calls between the roles. These calls are short. Queued behind a long push,
-  // they would make coordinator and worker time out and take each other for dead.
+  // Serves all other calls between the roles, which are short. Queued behind a long push, they
+  // would time out, and coordinator and worker would take each other for dead.
   Executor& calls;
   Executor& coordinator;
 };
@@ -52,30 +52,31 @@ class Node : public Service {
        const NodeExecutors& executors, std::function<void(int exit_code, std::string reason)> exit);
   ~Node() override;
 
-  // Starts the roles. The process must already listen at `address`.
+  // Starts the roles (the constructor starts the ps). The process must already listen at `address`.
   void Start(const std::string& address);
   void Handle(std::string_view method, absl::Cord request,
               std::shared_ptr<ServerCall> call) override {
     services_->Handle(method, std::move(request), std::move(call));
   }
-  // Called on SIGTERM. The coordinator takes a checkpoint and leaves; then the worker finishes its
-  // batch, returns its leases and leaves; then the ps leaves as on a SIGTERM.
+  // Called on SIGTERM; `signal` is the reason that messages give. The coordinator takes a
+  // checkpoint and leaves; then the worker finishes its batch, returns its leases and leaves; then
+  // the ps leaves as on a SIGTERM.
   void Drain(const std::string& signal);
 
-  // For supervisors. Ready if all roles are ready.
+  // For supervisors. Ready if all roles are there and ready.
   HealthState Health() const;
   // Adds the metrics of all roles.
   void AddMetrics(MetricSet& metrics) const;
   // Returns the job's status as JSON, or "{}" without a coordinator.
   std::string PageJson();
-  // Turns the listener's sentence about a refused client into an event of the job.
+  // Adds the listener's sentence about a refused client to the events on the status page.
   void NoteRefused(const std::string& sentence);
 
   ParameterServer& ps() { return *ps_; }
   // Null if the coordinator is in another process or has left.
   Coordinator* coordinator() { return coordinator_.get(); }
-  // For the simulator: routes a role's calls through `before`, which forwards them. Called before
-  // Start.
+  // For the simulator: routes the calls to a role through `before`, which forwards them. Called
+  // before Start.
   void CallThrough(Role role, Service& before);
 
  private:
@@ -90,12 +91,12 @@ class Node : public Service {
   const std::function<void(int, std::string)> exit_;
   EventLoop& loop_;
   const Logger log_;
-  const bool stays_;  // stays after the job's end, until SIGTERM
+  const bool stays_;  // the process stays after the job's end, until SIGTERM
   // Shared with calls of this process that executors still hold after the node's end. Such calls
   // find no role.
   const std::shared_ptr<ServiceByMethod> services_ = std::make_shared<ServiceByMethod>();
   OwnNetwork network_;
-  // With the real network, for the coordinator's start, which asks whether another process leads.
+  // With the network beneath network_, to ask whether a coordinator in another process leads.
   const Environment start_in_;
   std::unique_ptr<ParameterServer> ps_;
   std::unique_ptr<Worker> worker_;
@@ -105,7 +106,7 @@ class Node : public Service {
   Departures left_;
   bool others_leave_ = false;   // a role has left, and the rest must follow
   std::string draining_;        // reason for draining, or ""
-  std::optional<Role> drains_;  // role that drains now, or drained last
+  std::optional<Role> drains_;  // the role that drains now, or drained last
   const Gate gate_;
 };
 

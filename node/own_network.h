@@ -13,8 +13,8 @@
 
 namespace paracord {
 
-// Executors for calls within the process: one for exchanges and early gradients, which may take
-// long, and one for the rest.
+// Executors for calls within the process: `exchanges` for Exchange and Stage, which may take long,
+// `calls` for the rest.
 struct OwnLanes {
   Executor& calls;
   Executor& exchanges;
@@ -40,7 +40,7 @@ class OwnNetwork : public Network {
 
   const std::string address_;
   std::string boot_id_;
-  const std::shared_ptr<Service> service_;  // shared with links and with calls on the lanes
+  const std::shared_ptr<Service> service_;  // shared with links and with calls on the executors
   EventLoop& loop_;
   const OwnLanes lanes_;
   Network& beneath_;

@@ -1,10 +1,11 @@
 // When a ps last heard from a coordinator, and how long the ps waits for a coordinator to come.
 // Owned by the ParameterServer, which asks on its loop, runs the timers and looks in DIR for the
 // end of the job.
-// | Invariants: a ps that has loaded partitions does not wait for a coordinator with more to do
-// after the job is done. A ps that has loaded nothing waits once, if the first look in DIR finds a
-// finished job, because ps and coordinator may start in any order. If a later look finds a
-// different end, the job ended in the meantime.
+//
+// Invariants: a ps that has loaded partitions does not wait when the job is done. A ps that has
+// loaded nothing may have started before a coordinator that gives the job more to do: it waits for
+// timeouts.start_s after its start, if its first look in DIR found a finished job. If a later look
+// finds a different final checkpoint, the job has ended meanwhile, and the ps leaves.
 #pragma once
 
 #include <algorithm>
@@ -19,10 +20,10 @@ namespace paracord {
 class CoordinatorWatch {
  public:
   void Start(int64_t now_ms) { started_ms_ = now_ms; }
-  // A coordinator called or went away: the wait for the next coordinator begins.
+  // A coordinator called or went away: the wait for a coordinator begins anew.
   void Heard(int64_t now_ms) { heard_ms_ = now_ms; }
   int64_t heard_ms() const { return heard_ms_; }
-  // Returns how much longer a coordinator may stay away, of `orphan_ms` in all; 0: no longer.
+  // Returns for how many more milliseconds a coordinator may stay away, of `orphan_ms` in all.
   int64_t OrphanLeftMs(int64_t orphan_ms, int64_t now_ms) const {
     return std::max<int64_t>(0, heard_ms_ + orphan_ms - now_ms);
   }
@@ -31,8 +32,8 @@ class CoordinatorWatch {
   void Loaded() { loaded_ = true; }
   // A look in DIR has not found a finished job.
   void FoundNoEnd() { looked_ = true; }
-  // A look in DIR has found a finished job. Returns how long to wait for a coordinator; nullopt:
-  // the wait is over.
+  // A look in DIR has found a finished job. Returns how many milliseconds to wait for a
+  // coordinator; nullopt: the ps leaves.
   std::optional<int64_t> FoundEnd(const JobEnd& end, int64_t now_ms) {
     if (loaded_) return std::nullopt;
     if (!looked_) found_ = end.checkpoint;
@@ -44,7 +45,7 @@ class CoordinatorWatch {
  private:
   int64_t heard_ms_ = 0;
   int64_t started_ms_ = 0;
-  bool looked_ = false;  // DIR was looked at for the end of the job
+  bool looked_ = false;  // whether DIR was looked at for the end of the job
   std::string found_;    // the final checkpoint that the first look found; empty: none
   bool loaded_ = false;
 };

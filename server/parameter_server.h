@@ -1,7 +1,8 @@
-// Serves the calls of the service ParameterServer: decodes calls, checks fences, and hands the work
-// to the store and the snapshot writer. Owned by main. Many threads may call Handle at once. An
-// Exchange is answered on the calling thread, or on the loop after a wait for slow readers
-// (store/pinned_bytes.h).
+// Serves the calls of the service ParameterServer: decodes calls, checks fences (run id,
+// generation, boot id), and hands the work to the store and the snapshot writer. Owned by main or a
+// Node. Many threads may call Handle at once. An Exchange is answered on the calling thread; after
+// a wait for slow readers (store/pinned_bytes.h) on PsOptions::exchanges; after a wait for other
+// workers' pushes (store/waiting_pulls.h) on the thread of the last one, or on the loop.
 #pragma once
 
 #include <cstdint>
@@ -23,21 +24,21 @@ struct PartitionSet;
 
 struct PsOptions {
   uint32_t index = 0;
-  std::string dir;             // shared DIR of the job; absolute
-  std::string host = "";       // the machine, for messages
-  int64_t orphan_ms = 600000;  // until the job's own timeouts are known
+  std::string dir;             // the job's shared directory (DIR); absolute
+  std::string host = "";       // the host of this process, for messages
+  int64_t orphan_ms = 600000;  // timeouts.orphan_ms until a job is loaded
   uint64_t partition_bytes_max = kPartitionBytesMax;
-  // Bytes of replaced values and of 16-bit copies that readers still hold; above this limit
-  // exchanges wait for the readers.
+  // The most bytes of replaced values and of 16-bit copies that slow readers hold; above, exchanges
+  // wait for the readers.
   uint64_t pinned_bytes_max = uint64_t{2} << 30;
-  uint64_t staged_bytes_max = uint64_t{1} << 30;  // gradients that arrive before their push
-  // The budget for all memory of the ps; null: a private budget limited only by the two caps above.
+  uint64_t staged_bytes_max = uint64_t{1} << 30;  // bytes of gradients that come before their push
+  // The budget for all memory of the ps; null: a budget that only the two limits above bound.
   std::shared_ptr<MemoryBudget> memory = nullptr;
-  // Runs parked exchanges, so that neither the loop nor a snapshot delays them; null: the
-  // environment's executor.
+  // Runs exchanges after a wait for slow readers, delayed neither by the loop nor by a snapshot;
+  // null: the environment's executor.
   Executor* exchanges = nullptr;
   // Returns which client the listener last refused or cut, and why, for the coordinator; "": none.
-  // Called on any thread; null: not known.
+  // Called on any thread. Null: the coordinator is told nothing.
   std::function<std::string()> refused_peer = nullptr;
   // When the job ends, the ps frees its partitions but keeps running until a drain, or until a
   // coordinator gives the job more to do. For supervisors that restart a process whatever its exit
@@ -55,12 +56,12 @@ class ParameterServer : public Service {
   void Handle(std::string_view method, absl::Cord request,
               std::shared_ptr<ServerCall> call) override;
 
-  // SIGTERM: show `draining`; leave after the coordinator's next committed round or drain_ms.
-  // On the loop.
+  // Called on SIGTERM, on the loop: asks the coordinator for a checkpoint, and leaves when that is
+  // committed or after timeouts.drain_ms; at once without a coordinator or partitions.
   void Drain();
 
   // Called on the loop when the worker in the same process has left with this exit code, which no
-  // restart would change. If no coordinator calls for a while, and the ps has no partitions, the
+  // restart would change. If then no coordinator calls for 3 s, and the ps has no partitions, the
   // process has no place in the cluster, and the ps leaves with the worker's code.
   void LeaveUnlessPlaced(int code, const std::string& reason);
 
@@ -76,7 +77,7 @@ class ParameterServer : public Service {
 
  private:
   class Impl;
-  const std::shared_ptr<Impl> impl_;  // work in flight refers to Impl weakly
+  const std::shared_ptr<Impl> impl_;  // work under way has weak pointers to Impl
 };
 
 }  // namespace paracord

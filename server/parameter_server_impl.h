@@ -1,7 +1,7 @@
-// The inside of ParameterServer (server/parameter_server.h), in five files: calls
-// (parameter_server.cc), long orders (load_and_snapshot.cc, prepare.cc), leaving without an order
-// (leaving.cc) and metrics (ps_metrics.cc). A lock guards little state, and is never held while a
-// call is answered, a file is touched or a gradient is applied.
+// The inside of ParameterServer (server/parameter_server.h), in six files: calls
+// (parameter_server.cc, exchange_checks.cc), long orders (load_and_snapshot.cc, prepare.cc),
+// leaving without an order (leaving.cc) and metrics (ps_metrics.cc). The lock mu_ guards little
+// state, and is never held while a call is answered, a file is touched or a gradient is applied.
 #pragma once
 
 #include <atomic>
@@ -29,12 +29,12 @@ namespace paracord {
 
 // Figures of the exchanges since the process began, for monitoring.
 struct ExchangeFigures {
-  // Seconds from a request's last byte to the answer or to a wait for other workers, and the wait.
+  // From Answer's start to the reply or to a wait for other workers; and how long that wait is.
   Histogram seconds{kSecondsBounds};
   Histogram waited_seconds{kSecondsBounds};
   std::atomic<uint64_t> received_bytes{0};
   std::atomic<uint64_t> sent_bytes{0};
-  std::atomic<uint64_t> failed{0};  // answered with an error
+  std::atomic<uint64_t> failed{0};  // exchanges that the checks or the store refused
   std::atomic<uint64_t> snapshots_failed{0};
   UpdateCounters updates;
 };
@@ -68,7 +68,7 @@ class ParameterServer::Impl : public SharedGate<Impl> {
   // the bytes of the rows.
   uint64_t Answer(const absl::Cord& request, const CallPtr& call);
   struct Caller {
-    double begun = 0;  // FigureSeconds() when the exchange came
+    double begun = 0;  // FigureSeconds() when Answer began
     CallPtr call;
   };
   void Carry(Caller caller, std::shared_ptr<const PartitionSet> content, DecodedRequest request,
@@ -81,7 +81,7 @@ class ParameterServer::Impl : public SharedGate<Impl> {
   void Adopt(const AdoptRequest& request, const CallPtr& call);
   void AdoptIfClaimed(const AdoptRequest& request, const CallPtr& call);
   void AdoptNow(const AdoptRequest& request, const CallPtr& call);
-  // Answers adoptions once no push is in flight. Any thread.
+  // Answers the waiting adoptions if no push is in flight. Any thread.
   void AnswerAdoptions();
   void Hold(const PsHoldRequest& request, const CallPtr& call);
   void Finish(const FinishRequest& request, const CallPtr& call);
@@ -93,7 +93,7 @@ class ParameterServer::Impl : public SharedGate<Impl> {
                const std::shared_ptr<PendingOrders::Loading>& loading);
   void Loaded(const std::shared_ptr<PendingOrders::Loading>& loading,
               absl::StatusOr<std::shared_ptr<const PartitionSet>> content);
-  // Returns the answer to an order that failed with a file's error.
+  // Returns a file's error as the answer to an order, under a code that no lost call has.
   static absl::Status OfFiles(const absl::Status& status);
 
   // ---- prepare.cc
@@ -102,6 +102,7 @@ class ParameterServer::Impl : public SharedGate<Impl> {
                   const absl::Status& status);
   std::shared_ptr<PreparedLoad> TakePrepared();
 
+  // ---- load_and_snapshot.cc
   void Snapshot(const SnapshotRequest& request, const CallPtr& call);
   void MakeTask(const SnapshotRequest& request, std::shared_ptr<const PartitionSet> content,
                 Writing& writing) const;
@@ -111,24 +112,26 @@ class ParameterServer::Impl : public SharedGate<Impl> {
   void Give(Answers& answers);
   void Wrote(const std::shared_ptr<Writing>& writing, SnapshotResult reply);
 
-  // Checks that a call is for this process, in this generation. `held`: and for the run whose
+  // ---- parameter_server.cc and exchange_checks.cc
+
+  // Checks that a call is for this process and generation; with `held`, also for the run whose
   // partitions the ps holds, if any.
   absl::Status CheckFence(const Fence& fence, bool held) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Checks that the coordinator has leased the split of a push and, for a push without gradients,
-  // has rejected the batch. PERMISSION_DENIED, INVALID_ARGUMENT.
+  // Checks the coordinator's proofs: that it has leased the split of a push (else
+  // PERMISSION_DENIED) and, for a push without gradients, has rejected the batch (else
+  // INVALID_ARGUMENT).
   absl::Status CheckProofs(const ExchangeRequest& header) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Checks that a request of `bytes` fits together with its row ids, which take 8 bytes each during
-  // the request. A limit error otherwise.
+  // Checks that a request of `bytes` and its row ids (8 bytes each) have room; else a LimitError.
   absl::Status CheckIds(const DecodedRequest& request, uint64_t bytes) const;
-  // Checks that a single reply may copy so many bytes. A limit error otherwise.
+  // Checks that a single reply may copy rows of `bytes`; else a LimitError.
   absl::Status CheckRows(uint64_t bytes) const;
-  // Checks an order of the coordinator, and notes that the coordinator called.
+  // Checks that an order comes from the coordinator that adopted the ps, and notes the call.
   absl::Status CheckOrder(const Fence& fence, const std::string& coordinator, bool held)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::StatusOr<std::shared_ptr<const PartitionSet>> CheckContent(const Fence& fence) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Voids orders, holds and parked exchanges. The caller destroys the result without the lock, and
-  // then ends the pulls that wait.
+  // Voids orders, holds and parked exchanges, which get `why` as their answer. The caller destroys
+  // the result without the lock, and then ends the pulls that wait.
   std::deque<ParkedExchange> VoidAll(const absl::Status& why, Answers& answers)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   PsDescription Description(bool intervals);
@@ -141,16 +144,16 @@ class ParameterServer::Impl : public SharedGate<Impl> {
   void ArmOrphanTimer(int64_t delay_ms);  // replaces the running timer
   void OrphanTimer();
   void LeaveWhenComplete(int64_t delay_ms);  // on the loop
-  // Leaves with 0 if DIR says that the job is done; otherwise calls `otherwise`, which may use
-  // `this`.
+  // If DIR says that the job is done, leaves with 0, or, unless `at_last`, may wait for a
+  // coordinator with more to do. Otherwise calls `otherwise`, which may use `this`.
   void LeaveIfComplete(bool at_last, std::function<void()> otherwise);
   bool WaitsForMore(const JobEnd& end);  // on the loop
-  // The job has ended with this code: leaves, or stays without a job.
+  // The job has ended with `code`: leaves, or with PsOptions::stay stays without a job.
   void End(int code, const std::string& reason);    // any thread
   void LetGo(int code, const std::string& reason);  // on the loop
   void Exit(int code, std::string reason);          // any thread
 
-  // Constant after construction.
+  // Constant after construction, or thread-safe.
   const PsOptions options_;
   const Environment environment_;
   const std::function<void(int, std::string)> exit_;
@@ -159,7 +162,7 @@ class ParameterServer::Impl : public SharedGate<Impl> {
   const std::shared_ptr<MemoryBudget> memory_;  // thread-safe
   const std::shared_ptr<PinnedBytes> pinned_;   // thread-safe
   StagedPushes staged_;                         // thread-safe
-  std::atomic<bool> forgets_{false};            // ForgetStaged will run
+  std::atomic<bool> forgets_{false};            // a call of ForgetStaged is posted
   std::atomic<bool> other_dir_said_{false};
 
   ExchangeFigures figures_;                      // thread-safe
@@ -174,21 +177,21 @@ class ParameterServer::Impl : public SharedGate<Impl> {
   mutable Mutex mu_;
   bool closed_ ABSL_GUARDED_BY(mu_) = false;
   bool draining_ ABSL_GUARDED_BY(mu_) = false;
-  // The coordinator that knows of the checkpoint which a drain has asked for; "": no coordinator
-  // yet; nullopt: no drain.
+  // The boot id of the coordinator that a drain has asked for a checkpoint; "": none could be asked
+  // yet; nullopt: there is no drain.
   std::optional<std::string> checkpoint_asked_ ABSL_GUARDED_BY(mu_);
   std::atomic<uint64_t> generation_ = 0;          // 0: never adopted. Written under mu_
-  std::string coordinator_ ABSL_GUARDED_BY(mu_);  // the coordinator whose orders the ps obeys
-  std::string proof_key_ ABSL_GUARDED_BY(mu_);    // matches coordinator_
+  std::string coordinator_ ABSL_GUARDED_BY(mu_);  // boot id of the coordinator that adopted the ps
+  std::string proof_key_ ABSL_GUARDED_BY(mu_);    // key of coordinator_'s lease proofs
   std::shared_ptr<const PartitionSet> content_ ABSL_GUARDED_BY(mu_);
   PendingOrders orders_ ABSL_GUARDED_BY(mu_);
-  std::optional<int> ended_ ABSL_GUARDED_BY(mu_);  // exit code of a job; the ps has stayed
+  std::optional<int> ended_ ABSL_GUARDED_BY(mu_);  // exit code of the job after which the ps stayed
   struct Holds {
-    std::map<uint64_t, CallPtr> calls;  // key: a number never reused
+    std::map<uint64_t, CallPtr> calls;  // key: a number that is never reused
     uint64_t last = 0;
   };
   Holds holds_ ABSL_GUARDED_BY(mu_);
-  // Adoptions that wait for pushes in flight. `calls` is guarded by mu_.
+  // Adoptions whose answers wait for pushes in flight. `calls` is guarded by mu_.
   struct Adoptions {
     std::vector<CallPtr> calls;
     std::atomic<bool> any{false};

@@ -1,8 +1,9 @@
-// Exchanges that wait because slow readers pin too much, or because the rows to pull do not fit
-// beside pinned bytes. A parked exchange has had no effect yet. The loop decides when exchanges
-// resume; an executor runs them one at a time, in order of arrival. Owned by the ParameterServer,
-// which parks exchanges; thread-safe.
-// | Invariants: each exchange is answered once, given up once, or dropped when the caller goes
+// Exchanges that wait because slow readers of replies hold (pin) too many bytes, or because the
+// rows to pull do not fit beside the pinned bytes. A parked exchange has had no effect yet. The
+// loop decides when exchanges resume; an executor runs them one at a time, in order of arrival.
+// Owned by the ParameterServer, which parks exchanges; thread-safe.
+//
+// Invariants: each exchange is answered once, returned by TakeAll, or dropped when the caller goes
 // away. Every wait ends: bytes that readers keep pinned for too long no longer count.
 #pragma once
 
@@ -34,8 +35,8 @@ struct ParkedExchange {
 
 class ParkedExchanges : public SharedGate<ParkedExchanges> {
  public:
-  // `answer` answers an exchange and returns 0, or returns the bytes that have no room yet. Runs on
-  // `lane`.
+  // `answer` answers an exchange and returns 0, or returns how many bytes of rows have no room yet.
+  // It runs on the executor `lane`.
   using AnswerFn = std::function<uint64_t(const ParkedExchange&)>;
   ParkedExchanges(EventLoop& loop, Executor& lane, Logger log, std::shared_ptr<PinnedBytes> pinned,
                   AnswerFn answer);
@@ -44,7 +45,7 @@ class ParkedExchanges : public SharedGate<ParkedExchanges> {
   void Watch();
   // Parks an exchange, or refuses the exchange if too many are parked.
   void Park(const absl::Cord& request, const std::shared_ptr<ServerCall>& call, uint64_t needed);
-  // Sets how long clients may take to read an exchange, from the job last loaded or kept.
+  // Sets how long clients may take to read the answer to an exchange: timeouts.ps_ms of the job.
   void SetDeadline(int64_t ps_ms) { deadline_ms_ = ps_ms; }
 
   size_t size() const;
@@ -71,14 +72,14 @@ class ParkedExchanges : public SharedGate<ParkedExchanges> {
   // On the loop alone.
   bool answering_ = false;
   EventLoop::TimerId patience_timer_ = 0;  // 0: no exchange waits for slow readers
-  int64_t waiting_since_ms_ = 0;           // while the timer runs
-  std::optional<int64_t> warned_ms_;       // last warning: gave up waiting for slow readers
+  int64_t waiting_since_ms_ = 0;           // when the wait began, while patience_timer_ runs
+  std::optional<int64_t> warned_ms_;       // last warning that readers hold bytes too long
   std::optional<int64_t> warned_of_wait_ms_;
 
   mutable Mutex mu_;
   std::deque<ParkedExchange> parked_ ABSL_GUARDED_BY(mu_);  // the oldest first
   uint64_t last_id_ ABSL_GUARDED_BY(mu_) = 0;
-  absl::Status closed_ ABSL_GUARDED_BY(mu_);  // why exchanges are refused; OK: they are parked
+  absl::Status closed_ ABSL_GUARDED_BY(mu_);  // why exchanges are refused; OK: none is
 };
 
 }  // namespace paracord

@@ -1,9 +1,10 @@
 // The Load and the Snapshot that a ps carries out, and the calls that wait for the results: orders
-// take long, and a coordinator repeats an order without an answer. Owned by the ParameterServer,
+// take long, and a coordinator repeats an order that is not answered. Owned by the ParameterServer,
 // whose lock guards the object.
-// | Invariants: at most one Load and one Snapshot are under way. A repeated order joins the running
-// order. A newer order or generation voids an order: its callers are answered at once, and its
-// result is dropped.
+//
+// Invariants: at most one Load and one Snapshot are under way. A repeated order joins the running
+// order. A Load or the Snapshot of a newer round voids a Snapshot, a newer generation voids all
+// orders: the callers of a void order are answered at once, and its result is dropped.
 #pragma once
 
 #include <atomic>
@@ -33,18 +34,18 @@ struct Writing {
   std::optional<uint64_t> cut;  // the state of the snapshot, in synchronous training
   std::atomic<bool> voided{false};
   std::vector<CallPtr> waiting;
-  std::shared_ptr<const PartitionSet> content;  // outlives the task
+  std::shared_ptr<const PartitionSet> content;  // kept alive for `task`, which reads it
   std::unique_ptr<SnapshotTask> task;           // used on the executor
 };
 
 // Answers are collected under a lock and sent after the lock is released; void snapshots are
-// destroyed then, too.
+// destroyed then.
 struct Answers {
   std::vector<std::pair<CallPtr, absl::StatusOr<Parts>>> calls;
   std::vector<std::shared_ptr<Writing>> voided;
 };
 
-// The limit of calls that wait for a result; further calls are answered with TooManyWait.
+// The most calls that wait for one order; further calls are answered with TooManyWait.
 inline constexpr size_t kWaitingMax = 64;
 absl::Status TooManyWait();
 
@@ -63,20 +64,21 @@ class PendingOrders {
 
   // Begins a Load, which voids a Snapshot. Null: the call has joined the running Load.
   absl::StatusOr<std::shared_ptr<Loading>> Load(const CallPtr& call, Answers& answers);
-  // Begins the Snapshot of a round, unless a newer round was ordered. Null: the call has joined the
-  // running Snapshot, or is answered with the last result.
+  // Begins the Snapshot of a round. Null: the call has joined the running Snapshot, or is answered
+  // with the last result. ABORTED: a newer round was ordered.
   absl::StatusOr<std::shared_ptr<Writing>> Snapshot(uint64_t round, const CallPtr& call,
                                                     Answers& answers);
-  // Ends an order. Returns the calls to answer; nullopt: the order is void.
+  // The order is carried out. Returns the calls to answer; nullopt: the order is void.
   std::optional<std::vector<CallPtr>> EndLoad(const std::shared_ptr<Loading>& loading);
   std::optional<std::vector<CallPtr>> EndSnapshot(const std::shared_ptr<Writing>& writing,
                                                   const absl::StatusOr<SnapshotReply>& reply);
 
   // Voids all orders under way and collects `why` as the answer to their calls.
   void VoidAll(const absl::Status& why, Answers& answers);
-  // Partitions that are read beside the current partitions, for a move. Any thread may copy the
-  // pointer under the lock; only the executor, which runs its work in order, uses the PreparedLoad.
-  // No generation voids a PreparedLoad, because nothing is served from it.
+  // Partitions that are read beside the current ones, for a move or as second holder. Any thread
+  // may copy the pointer under the lock; only the executor, which runs its work in order, reads or
+  // writes the partitions. No new generation voids a PreparedLoad, because nothing is served from
+  // it.
   struct Preparing {
     std::shared_ptr<PreparedLoad> load;
     std::vector<CallPtr> waiting;  // calls for the running order
@@ -87,7 +89,7 @@ class PendingOrders {
 
   // Forgets the snapshot that was written last.
   void ForgetWritten() { written_.reset(); }
-  // Forgets damaged files: a new coordinator may have replaced them.
+  // Forgets which files are damaged: they may have been replaced before a new coordinator came.
   void ForgetDamage() { damage_ = std::make_shared<KnownDamage>(); }
 
  private:
@@ -100,7 +102,7 @@ class PendingOrders {
   std::shared_ptr<Loading> loading_;
   std::shared_ptr<Writing> writing_;
   Preparing preparing_;
-  std::optional<Written> written_;  // the last round
+  std::optional<Written> written_;  // the result of the last finished Snapshot
   // Shared with void Loads that still run.
   std::shared_ptr<KnownDamage> damage_ = std::make_shared<KnownDamage>();
 };

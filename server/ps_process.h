@@ -1,5 +1,6 @@
 // What a process with a ParameterServer does around it: flags, memory limits, shared memory for
-// workers on this host, and the return of unused memory to the kernel. Used by main.
+// workers on this host, and the return of unused memory to the kernel. Used by the main functions
+// of the ps and of a node.
 #pragma once
 
 #include <cstdint>
@@ -22,20 +23,20 @@ struct PsFlags {
   int64_t in_flight_mb = static_cast<int64_t>(MemoryBudget::Caps().requests >> 20);
   int64_t pinned_mb = static_cast<int64_t>(MemoryBudget::Caps().replies >> 20);
 
-  void AddTo(Flags& flags);  // must outlive `flags`
+  void AddTo(Flags& flags);  // this object must outlive `flags`
   // `limit` is one of `parts` equal parts of the process's --memory-limit.
   std::shared_ptr<MemoryBudget> Memory(uint64_t limit, uint64_t parts = 1) const;
   // Fills in the options from the flags.
   void Set(PsOptions& options) const;
 };
 
-// Lets processes on this host that know the boot id of `ps`, in practice workers, call the ps over
-// shared memory. `credentials` may be null. UNAVAILABLE: no socket could be opened.
+// Lets processes of this user on this host that know the boot id of `ps`, in practice workers, call
+// the ps over shared memory. `credentials` may be null. UNAVAILABLE: no socket could be opened.
 absl::StatusOr<std::unique_ptr<Listener>> OfferSharedMemory(
     ParameterServer& ps, std::shared_ptr<RequestBudget> request_budget, Credentials* credentials);
 
-// Again and again on `lane`, gives back shared memory of replies that no reply has used since the
-// round before.
+// Every second, on the executor `lane`, gives the kernel back shared memory that no reply has used
+// for a second.
 void KeepTrimming(EventLoop& loop, Executor& lane);
 
 }  // namespace paracord

@@ -1,12 +1,13 @@
 // The `failures` policy of the job: counts the failures of each batch and decides when to give a
-// batch up. Pure; owned by the core. Failures are classified by kind, never by the text of a
-// message.
+// batch up (to reject the batch or fail the job). Owned by Failures (failures.h). Does no I/O.
+// Failures are classified by kind, never by the text of a message.
 //
-// A rejection takes three steps. Add requests a rejection. Decide makes it: the core calls Decide
-// when no push of the batch can be in flight and the ledgers show whether a partition has applied
-// the batch. Saved confirms that job.state has it. The core announces a rejection only after Saved,
-// so all partitions reject the batch or none does, whichever process dies in between. No worker may
-// compute a split while a rejection of one of its batches is on its way.
+// A rejection takes three steps. Add or AddDeath requests a rejection. Decide makes it: the core
+// calls Decide when no push of the batch can be in flight and the ledgers show whether a partition
+// has applied the batch. Saved confirms that job.state contains the rejection. The core announces a
+// rejection only after Saved. So every partition that lacks the batch rejects it, or none does,
+// whichever process dies in between. From the request until Saved no worker may compute the batch's
+// split.
 #pragma once
 
 #include <cstdint>
@@ -37,25 +38,28 @@ class BatchFailures {
   explicit BatchFailures(FailuresSpec spec, const std::vector<RejectedBatch>& rejected = {});
 
   enum class Verdict { kTryAgain, kReject, kFailJob };
-  // Counts a failure. A batch is given up after `per_batch` failures, on two workers if there is
-  // another worker that could try (`other_worker`). kReject: a rejection is now pending. Failures
-  // of kind kLimit have their own count: at `per_batch` they fail the job and never reject a batch.
+  // Counts a failure. A batch is given up after `per_batch` failures (FailuresSpec), by two workers
+  // if another worker could try (`other_worker`). kReject: a rejection is now pending. Failures of
+  // kind kLimit have their own count: at `per_batch` they fail the job and never reject a batch.
   Verdict Add(const BatchId& batch, FailureKind kind, const std::string& worker, bool other_worker);
 
-  // Counts the death of a worker that was computing the batch. Returns for how long no worker
-  // should compute the batch: 0 after the first death, then longer after each.
+  // Counts the death of a worker that was computing the batch. Returns for how many milliseconds no
+  // worker should compute the batch: 0 after the first death, 250 after the second, then doubling
+  // up to 10,000.
   int64_t PauseAfterDeath(const BatchId& batch);
   // Decides what a death means. A batch is given up after `deaths_per_batch` deaths that workers on
-  // other batches outlived. A death that only idle workers outlived counts one third.
+  // other batches outlived. A death that only idle workers outlived counts one third. Deaths do not
+  // count once a partition is known to have entered the batch.
   Verdict AddDeath(const BatchId& batch, Outlived outlived);
 
   std::vector<BatchId> Pending() const;
-  // A pending batch that a partition had entered at an earlier decision, and that has failed just
-  // as often since; nullopt if there is none.
+  // A pending batch that a partition had entered at an earlier decision, and that has failed
+  // `per_batch` times since; nullopt if there is none.
   std::optional<BatchId> PendingAgain() const;
-  // Decides a pending batch. `entered`: some partition has applied the batch, so the batch can be
-  // computed and is tried again. After as many further failures (deaths of workers excluded) the
-  // remaining partitions reject it, unless `by_all_or_none`. True if the batch is rejected now.
+  // Decides whether a pending batch is rejected; true if it is. `entered`: some partition has
+  // applied the batch, so the batch can be computed: its failures are forgotten, and it is tried
+  // again. After `per_batch` further failures (deaths of workers excluded) the partitions that lack
+  // the batch reject it; with `by_all_or_none` it is tried again every time.
   bool Decide(const BatchId& batch, bool entered, bool by_all_or_none = false);
   // All partitions have entered a pending batch: its failures no longer matter.
   void Forget(const BatchId& batch) { counts_.erase(KeyOf(batch)); }
@@ -66,9 +70,9 @@ class BatchFailures {
 
   // The rejected batches of the split, which partitions enter without gradients; ascending.
   std::vector<uint32_t> Rejected(uint64_t epoch, uint64_t split) const;
-  // How many batches of the epoch are rejected or about to be.
+  // How many batches of the epoch are rejected; includes decisions that are not saved yet.
   uint64_t RejectedIn(uint64_t epoch) const;
-  // Whether a batch was rejected because of a non-finite loss or gradient.
+  // Whether the last failure of a rejected batch was a non-finite loss or gradient.
   bool RejectedNonFinite() const;
   // All decided rejections, for job.state.
   std::vector<RejectedBatch> All() const;
@@ -82,7 +86,7 @@ class BatchFailures {
   struct Count {
     uint32_t failures = 0;
     uint32_t limits = 0;
-    uint32_t deaths = 0;        // all deaths
+    uint32_t deaths = 0;        // all deaths of workers that were computing the batch
     uint32_t death_thirds = 0;  // deaths that count against the batch, in thirds
     std::set<std::string> workers;
     std::set<std::string> limited_workers;

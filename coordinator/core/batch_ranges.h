@@ -1,6 +1,6 @@
-// A set of batches of one epoch, stored as ranges of batch numbers: split s begins at number s *
-// split_batches. Consecutive finished splits merge into one range, so the number of ranges is about
-// the number of leases and holes. A value; pure.
+// A set of batches of one epoch, stored as ranges of batch numbers: the numbers of split s begin at
+// s * split_batches. Consecutive ranges merge into one, so there are about as many ranges as leases
+// and gaps. A plain value.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,8 @@ class BatchRanges {
 
   // The ranges, ascending, each as its first number and its end (one past the last number).
   std::vector<std::pair<uint64_t, uint64_t>> ranges() const { return {ends_.begin(), ends_.end()}; }
-  // Replaces the set. False, and the set becomes empty, if `ranges` are not ascending and disjoint.
+  // Replaces the set. False, and the set becomes empty, if a range is empty or does not begin after
+  // the end of the range before it, or if there are more than kRangesMax ranges.
   bool Assign(const std::vector<std::pair<uint64_t, uint64_t>>& ranges);
 
  private:

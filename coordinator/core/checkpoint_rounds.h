@@ -1,11 +1,13 @@
-// Checkpoint rounds: a directory is made, each ps writes a snapshot at an instant of its own
-// choice, and the manifest, written last, commits the checkpoint. Training never waits for a round.
-// Owned by the core, which says when a round may begin, asks the ps for snapshots, makes the
-// manifest and hands on every answer.
+// Checkpoint rounds: a directory is made, each ps writes a snapshot (of an instant of its choice,
+// or in synchronous training of the state that the round sets), and the manifest, written last,
+// commits the checkpoint. Training waits only for the checkpoint of the best evaluation, and at a
+// planned end. Owned by the core, which says when a round may begin, asks the ps for snapshots,
+// makes the manifest and hands on every answer.
 //
 // Invariants: at most one round is under way. Once its commit has been ordered, a round of the
 // final checkpoint is abandoned only if the commit cannot have left a manifest behind. After a
-// failed round the next one waits, and is due even if no batch has been computed since.
+// failed round the next round usually waits 5 s, and is due even if no batch has been computed
+// since.
 #pragma once
 
 #include <cstdint>
@@ -25,36 +27,40 @@ namespace paracord {
 struct CheckpointRound {
   uint64_t id = 0;
   std::string directory;
-  bool complete = false;             // the final checkpoint of a job that is done
-  std::vector<std::string> chain;    // its bases, newest first; empty: a full checkpoint
-  bool continued = false;            // a later checkpoint may be based on it
-  bool asked = false;                // the directory exists; snapshots are ordered
-  std::optional<uint64_t> cut;       // synchronous training: the state to save
-  bool at_end = false;               // the cut was checked after an end was planned
+  bool complete = false;  // whether this is the final checkpoint of a job that is done
+  // The bases of the checkpoint, newest first; empty: it is a full checkpoint.
+  std::vector<std::string> chain;
+  // Whether a later checkpoint may be based on this one.
+  bool continued = false;
+  bool asked = false;  // the directory exists; snapshots may be ordered
+  // Synchronous training: the state that the snapshots hold.
+  std::optional<uint64_t> cut;
+  bool at_end = false;               // the cut was set or checked after an end was planned
   std::optional<Manifest> manifest;  // set when a commit is first ordered
   uint32_t commit_tries = 0;
-  int64_t commit_at_ms = 0;  // when to repeat a failed commit; 0: none failed
-  std::vector<std::optional<SnapshotReply>> replies;  // index: ps
-  std::vector<uint32_t> tries;                        // index: ps; how often it was asked
+  int64_t commit_at_ms = 0;  // when a failed commit is to be repeated; 0: no repeat is due
+  // The answers of ps; index: file of the checkpoint. A ps without first partitions writes no file.
+  std::vector<std::optional<SnapshotReply>> replies;
+  std::vector<uint32_t> tries;  // index: file; how often its snapshot was requested
   int64_t started_ms = 0;
 };
 
 class CheckpointRounds {
  public:
-  // `last` is the number of the newest round of earlier coordinators. Periodic rounds begin
-  // `every_seconds` after the previous one; 0: there are none.
+  // `last` is the number of the newest round of earlier coordinators. A periodic round begins
+  // `every_seconds` after the previous commit; 0: there are no periodic rounds.
   CheckpointRounds(uint64_t last, double every_seconds, Effects& effects);
 
   bool running() const { return round_.has_value(); }
   bool IsRunning(uint64_t id) const { return round_.has_value() && round_->id == id; }
-  // Whether the round under way still needs its ps, because no commit has been ordered.
+  // Whether the round under way still needs the ps, because no commit has been ordered.
   bool Collecting() const { return round_.has_value() && !round_->manifest.has_value(); }
-  // Whether a checkpoint may appear that is not known yet: a commit is under way, or failed without
-  // telling whether the manifest was written.
+  // Whether a checkpoint may appear that the core does not know yet: a commit is under way, or a
+  // round was abandoned without knowing whether its manifest was written.
   bool Unsettled() const {
     return (round_.has_value() && round_->manifest.has_value()) || given_up_ > 0;
   }
-  // The round under way; there must be one.
+  // The round under way. Call only if running().
   const CheckpointRound& round() const { return *round_; }
   // How long the newest committed round took; nullopt: this coordinator has committed none.
   std::optional<int64_t> took_ms() const { return took_ms_; }
@@ -64,57 +70,62 @@ class CheckpointRounds {
   // The next round may begin now (MayBegin), or `every_seconds` from now (BeginLater).
   void MayBegin(int64_t now_ms) { next_ms_ = now_ms; }
   void BeginLater(int64_t now_ms);
-  // Whether a round is to begin: `at_once`, or because it is time and batches were computed since
-  // the last round. `computed` is the number of batches computed in all.
+  // Whether a round is to begin: the next one may begin, and is wanted `at_once`, for the best
+  // evaluation, or periodically with batches computed since the last round began. `computed` is the
+  // number of batches computed in all.
   bool Due(int64_t now_ms, bool at_once, uint64_t computed) const;
-  // `chain`: the bases of an incremental checkpoint, newest first; empty: a full checkpoint.
-  // nullopt: a full checkpoint that no later checkpoint may use as a base.
+  // `ps_count` is the number of ps that write files; `chain`: the bases of an incremental
+  // checkpoint, newest first; empty: a full checkpoint. nullopt: a full checkpoint that no later
+  // checkpoint may use as a base.
   void Begin(uint64_t generation, bool complete, size_t ps_count, uint64_t computed, int64_t now_ms,
              std::optional<std::vector<std::string>> chain = std::nullopt);
   // The directory of the round under way exists: snapshots may be ordered.
   void DirectoryMade() { round_->asked = true; }
-  // Sets the state that the round saves. `at_end`: a planned end waits for this state.
+  // Sets the state that the round saves. `at_end`: an end of training is planned.
   void SetCut(uint64_t cut, bool at_end);
   void LookedAtEnd() { round_->at_end = true; }
   // Makes the round under way a full checkpoint, because one of its bases is gone.
   void ContinueNone() { round_->chain.clear(); }
-  // Returns the order for a snapshot of this ps, without its fence. A repeated order gets the same
-  // answer.
+  // Returns the order for the snapshot of file `ps`; the caller adds run id, generation and boot
+  // id. A ps gives a repeated order the same answer.
   SnapshotRequest Ask(uint32_t ps);
 
   enum class SnapshotOutcome { kIgnored, kAskAgain, kFailed, kTaken, kAll };
-  // Takes a ps's answer; `ready`: the ps holds its partitions. kAskAgain: the message was lost.
-  // kAll: all snapshots are written, and the caller calls Commit.
+  // Takes a ps's answer about file `ps`; `ready`: the ps holds its partitions. kIgnored: the round
+  // awaits no snapshots. kAskAgain: the message was lost, the ps is `ready`, and this was not the
+  // third try. kAll: all snapshots are written, and the caller calls Commit.
   SnapshotOutcome TakeSnapshot(uint32_t ps, const absl::StatusOr<PsReply>& reply, bool ready);
 
   // Orders the commit of `manifest`, which lists all snapshots. `known` is the newest committed
-  // checkpoint.
+  // checkpoint that the core knows.
   void Commit(Manifest manifest, const CheckpointName& known, uint64_t generation);
   bool CommitDue(int64_t now_ms) const;
   void CommitAgain(const CheckpointName& known, uint64_t generation);
-  // Whether a failed commit ends the round; if so, the caller calls Fail. Otherwise the commit is
-  // repeated: after most errors the manifest may have been written, and a ps that starts exits if
-  // the manifest marks the job as done.
+  // Takes the error of a commit. True if the round has failed, and the caller calls Fail: the
+  // directory is gone, or three commits failed and the checkpoint is not the job's last. Else the
+  // commit is repeated: the manifest may have been written, and a ps that starts exits if a
+  // manifest marks the job as done.
   bool CommitFailed(const absl::Status& status, int64_t now_ms);
-  // Ends the round under way after its commit, and returns it.
+  // Ends the round under way after its commit, and returns the round.
   CheckpointRound Finish(int64_t now_ms);
   // Abandons the round under way. True if it was the last try of a checkpoint of the best
   // evaluation: training goes on without such a checkpoint.
   bool Fail(const std::string& why, int64_t now_ms);
   // Abandons the round under way because its cut cannot be reached; the next round may begin at
-  // once.
+  // `now_ms`.
   void Repeat(const std::string& why, int64_t now_ms);
 
-  // One abandoned round with an unknown commit is now known to be committed or removed.
+  // The storage has been asked whether the commit of an abandoned round took effect.
   void Settled() { given_up_ -= given_up_ > 0 ? 1 : 0; }
 
-  // The next round must hold what the best evaluation scored, and training waits for it.
+  // `wanted`: the next round has to save what the best evaluation scored, and training waits for
+  // it.
   void WantBest(bool wanted) { best_wanted_ = wanted; }
   bool best_wanted() const { return best_wanted_; }
   bool TakeBestWanted() { return std::exchange(best_wanted_, false); }
   // Whether rounds for the best evaluation failed so often that no further round is tried.
   bool BestGivenUp() const;
-  // A new evaluation result, perhaps the best, has come.
+  // A new evaluation result, perhaps the best, has come: rounds for it may be tried.
   void NewResult() { best_failures_ = 0; }
 
  private:
@@ -127,7 +138,8 @@ class CheckpointRounds {
   std::optional<CheckpointRound> round_;
   uint64_t last_;
   int64_t next_ms_ = 0;
-  std::optional<uint64_t> computed_;  // at the start of the newest round; nullopt after a failure
+  // The number of batches computed in all when the newest round began; nullopt after a failure.
+  std::optional<uint64_t> computed_;
   std::string problem_;
   std::optional<int64_t> took_ms_;
   bool best_wanted_ = false;

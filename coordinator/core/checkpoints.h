@@ -1,9 +1,10 @@
 // The committed checkpoints of a job in DIR: which can be restored, and which are kept. Owned by
 // the core, which adds each committed checkpoint, refuses a checkpoint that a ps cannot load, and
-// removes the files of the checkpoints that Thin and MakeRoom return. Pure: touches no file.
+// removes the files of the checkpoints that Thin and MakeRoom return. Touches no file.
 //
-// Invariants: the newest checkpoint is first. A refused checkpoint is neither restored nor removed,
-// and does not count as one of those to keep: a person may know how to read it.
+// Invariants: checkpoints are ordered, the newest first. A refused checkpoint is neither restored
+// nor removed, because a person may know how to read it, and does not count as one of those to
+// keep.
 #pragma once
 
 #include <cstddef>
@@ -29,23 +30,25 @@ class Checkpoints {
   // The name of newest(); a default name if there is none.
   CheckpointName newest_name() const;
   const std::map<std::string, std::string>& refused() const { return refused_; }
-  // The newest restorable checkpoint; null if there is none.
+  // The newest restorable checkpoint (one that is not refused); null if there is none.
   const Manifest* Usable() const;
   // Whether the named checkpoint exists and can be restored.
   bool Has(const std::string& name) const;
-  // The newest restorable checkpoint that holds exactly `batches` batches; null if there is none.
+  // The newest restorable checkpoint in which every trained partition has entered exactly `batches`
+  // batches; null if there is none.
   const Manifest* Holding(uint64_t batches) const;
-  // The newest restorable checkpoint and its bases, if the next checkpoint may be incremental: the
-  // chain is complete and shorter than `full_every`. Empty: the next checkpoint has to be full.
+  // The newest restorable checkpoint and its bases, newest first, if the next checkpoint may be
+  // incremental: no base is missing or refused, and the chain is shorter than `full_every`. Empty:
+  // the next checkpoint has to be full.
   std::vector<std::string> Continued(size_t full_every) const;
-  // A full checkpoint was not written because the disk is full (`why` says so), and MakeRoom found
-  // nothing to remove: up to `full_every` more increments extend the present chain, until a full
-  // checkpoint is committed. False if `why` is a different error, or if no checkpoint can be
-  // extended.
+  // Called when a full checkpoint was not written because the disk is full (`why` says so), and
+  // MakeRoom found nothing to remove: up to `full_every` more increments extend the present chain,
+  // until a full checkpoint is committed. False if `why` is a different error, or if no checkpoint
+  // can be extended.
   bool ContinueInstead(const std::string& why, size_t full_every);
   bool continues_instead() const { return more_links_ > 0; }
-  // The base `name` of the next checkpoint is gone: refuses the base and every checkpoint of
-  // `chain` built on it.
+  // The base `name` of the next checkpoint is gone: refuses this base and every checkpoint of
+  // `chain` that is built on it.
   void Lose(const std::string& name, const std::vector<std::string>& chain);
   // Whether the job has had checkpoints (`committed_ever`, by job.state) and none can be restored:
   // creating the partitions anew would silently lose all training.
@@ -64,17 +67,17 @@ class Checkpoints {
   // Adds a committed checkpoint, which need not be the newest.
   void Add(Manifest manifest);
 
-  // Forgets the checkpoints beyond the retention policy and returns their names. Kept are the
-  // newest `keep`, the newest healthy checkpoint, `best`, and the bases of all these. If `keep` is
-  // above 1 and all of these depend on a single full checkpoint, which may be damaged, a second
-  // full checkpoint is kept. A checkpoint whose contents equal the next newer one is dropped, so a
-  // restart without progress evicts no older checkpoint. Checkpoints `in_use` are being read, and
-  // stay.
+  // Forgets the checkpoints beyond the retention policy and returns their names, each increment
+  // before its base. Kept are the newest `keep`, the newest with only finite values, `best` (of the
+  // best evaluation), those `in_use` by a ps, and all their bases. If `keep` is above 1 and all
+  // kept checkpoints depend on a single full checkpoint, which may be damaged, a second full
+  // checkpoint is kept. Of checkpoints in a row without progress only the newest counts: restarts
+  // without progress evict nothing.
   std::vector<std::string> Thin(size_t keep, const std::string& best,
                                 const std::vector<std::string>& in_use = {});
   // Forgets one checkpoint, or a full checkpoint and all its increments, after a write failed with
-  // `why` because the disk is full: a newer checkpoint is worth more than the number kept. The
-  // newest checkpoint always stays.
+  // `why` because the disk is full: a newer checkpoint is worth more than the number kept. Returns
+  // their names, none if `why` is a different error. The newest restorable checkpoint always stays.
   std::vector<std::string> MakeRoom(const std::string& why, const std::string& best);
 
  private:
@@ -91,7 +94,7 @@ class Checkpoints {
   std::vector<Manifest> committed_;
   std::map<std::string, std::string> refused_;
   bool doubted_ = false;   // a checkpoint was refused by Doubt
-  size_t more_links_ = 0;  // extra chain length while no full checkpoint fits
+  size_t more_links_ = 0;  // how much longer than full_every a chain may be
 };
 
 }  // namespace paracord

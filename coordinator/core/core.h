@@ -14,7 +14,7 @@
 //   - core_rounds.cc: checkpoints; core_cuts.cc: the states of checkpoints in synchronous training
 //
 // The core's view of progress is only advice. Before an epoch closes, the ledgers of all
-// partitions, read in this generation, have to show that every split is done.
+// partitions, read in the present generation, have to show that every split of the epoch is done.
 #pragma once
 
 #include <algorithm>
@@ -118,7 +118,8 @@ class CoordinatorCore {
   void MoveBack(Move::Plan plan);
   bool MayCancelMove() const;
   void CancelMove(const ScaleEvent& event);
-  // An invited ps that is not in yet: why, whether it is away, and whether waiting is futile.
+  // An invited ps that has not joined yet (PsTracker::IsIn): why, whether it is away, and whether
+  // waiting for it is futile.
   struct NotIn {
     std::string why;
     bool lost = false;
@@ -128,7 +129,8 @@ class CoordinatorCore {
   std::optional<std::string> Absent() const;
   void DriveMove();
   bool PrepareMove();
-  // An order to prepare partitions of the checkpoint, without fence and partitions.
+  // An order to prepare partitions of the checkpoint, without its partitions and its fence (run id,
+  // generation, boot id).
   LoadRequest PrepareOrder(const std::string& checkpoint) const;
   bool HasTables() const;
   void GiveUpMove(const std::string& why);
@@ -249,14 +251,16 @@ class CoordinatorCore {
   const CoreOptions options_;
   const Job& job_;
   int64_t now_ms_;
-  int64_t ticked_ms_;       // the newest tick
-  int64_t forms_since_ms_;  // the start, or when a checkpoint was last found unusable
-  Effects effects_;         // emitted by the current step
+  int64_t ticked_ms_;  // when the newest tick came
+  // When this coordinator started, or last found a checkpoint unusable.
+  int64_t forms_since_ms_;
+  Effects effects_;  // emitted by the current step
   Phases phases_;
   Shutdown end_;
   SummaryWriter summary_writer_{effects_};
   JobRecord record_;
-  std::optional<uint64_t> samples_found_;  // counted when this coordinator first read the ledgers
+  // The examples in the batches that the ledgers held when this coordinator first read them.
+  std::optional<uint64_t> samples_found_;
   Generation generation_;
   PsTracker ps_;
   Sessions sessions_;

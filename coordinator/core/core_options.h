@@ -21,20 +21,20 @@ struct CoreOptions {
   // Tasks that the cluster names, such as "worker:0"; other workers may join too.
   std::vector<std::string> workers;
   bool nodes = false;          // whether worker N is also ps N
-  std::string boot_id;         // identifies this coordinator process
+  std::string boot_id;         // identifies this process of the coordinator
   std::string new_run_id;      // the run id of a new job
-  std::string proof_key = "";  // the key of lease proofs (config/proofs.h)
+  std::string proof_key = "";  // the key that signs proofs of leases (config/proofs.h)
   std::string dir;             // the job's directory, for messages only
   // If the cluster names several workers: how long the facts of the first worker wait for a second
-  // worker to confirm them.
+  // worker to confirm them; five times as long while workers open their files or disagree.
   int64_t agree_ms = 0;
   std::string host = "";  // this coordinator's host, for messages only
-  bool insecure = false;  // for the status only
-  // Keys of the job file that are not in effect, for the status only.
+  bool insecure = false;  // callers are not authenticated; for the status only
+  // Keys of the job file that are not in effect, because the job in DIR goes on; for the status.
   std::vector<std::string> untaken = {};
   int64_t started_unix_ms = 0;
 
-  // Whether partitions have second holders.
+  // Whether the job has second holders of partitions.
   bool HasCopies() const { return job.partitioner.copies > 0 && !nodes; }
   // Whether second holders take part in every round of synchronous training.
   bool HasHotCopies() const { return HasCopies() && job.guarantees.sync(); }
@@ -48,9 +48,12 @@ struct CoreOptions {
 struct FoundInDir {
   uint64_t generation = 0;  // claimed for this coordinator before the directory was read
   std::optional<JobState> job_state;
-  std::vector<Manifest> manifests;                // the readable ones, newest first
-  std::string damaged_state;                      // why job.state cannot be read; "": it can
-  std::map<std::string, std::string> unreadable;  // checkpoint -> why it cannot be read
+  // The readable manifests, newest first.
+  std::vector<Manifest> manifests;
+  // Why job.state cannot be read; "" if it can or does not exist.
+  std::string damaged_state;
+  // Checkpoint -> why its manifest cannot be read, or why the checkpoint is damaged.
+  std::map<std::string, std::string> unreadable;
 };
 
 }  // namespace paracord

@@ -1,5 +1,5 @@
 // Describes for people the strategy of a job, its time for a batch, and the estimated time under
-// every alternative strategy of the cluster. Pure.
+// every other strategy that the cluster allows. Pure functions.
 #pragma once
 
 #include "coordinator/core/job_view.h"
@@ -7,11 +7,11 @@
 
 namespace paracord {
 
-// Returns the strategy's `name` and `why` it was chosen.
+// Returns the strategy's "name" and "why" it was chosen.
 nlohmann::json StrategyJson(const JobView& job);
 
-// Returns the measured times, and for each strategy the predicted time (config/step_cost.h),
-// fastest first. Null until this coordinator has seen 50 batches (with lanes: 50 rounds).
+// Returns the measured times, and the predicted time of each strategy (config/step_cost.h), fastest
+// first. Null until this coordinator has seen 50 batches (with lanes: 50 for each lane).
 nlohmann::json CostJson(const JobView& job);
 
 }  // namespace paracord

@@ -1,5 +1,5 @@
-// The job's stop_when rule applied to the evaluations so far: which is the best, whether the newest
-// ends the job, and whether a checkpoint holds the scored state. Pure functions.
+// The job's stop_when rule applied to the evaluations so far: which evaluation is the best, whether
+// the newest ends the job, and whether a checkpoint holds a scored state. Pure functions.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@
 
 namespace paracord {
 
-// Returns the index of the best evaluation: better by more than min_delta than the best before it.
-// nullopt if no evaluation has a finite value of the metric.
+// Returns the index of the best evaluation, which is better by more than min_delta than the best
+// before it. nullopt if no evaluation has a finite value of the metric.
 std::optional<size_t> BestEvaluation(std::span<const EvaluationResult> evaluations,
                                      const StopWhen& when);
 

@@ -3,10 +3,10 @@
 // to be scored, hands on workers' reports, and writes results() and stop() into job.state. Emits no
 // effects.
 //
-// Invariants: results() is ordered by epoch, with at most one result an epoch. A new or dropped
-// result is unsaved until job.state has the change, and no epoch begins before. Until then told()
-// leaves the newest result out: if the coordinator dies first, its successor has the epoch scored
-// again, and a result announced early could contradict the second score.
+// Invariants: results() is ordered by epoch, with at most one result an epoch. A new result, or the
+// loss of one by Void, is unsaved until job.state contains the change, and no epoch begins before.
+// Until then told() leaves a new result out: if the coordinator dies first, its successor has the
+// epoch scored again, and a result announced early could contradict the second score.
 #pragma once
 
 #include <cstdint>
@@ -33,17 +33,19 @@ class Evaluations {
 
   const std::vector<EvaluationResult>& results() const { return results_; }
   const std::optional<StopDecision>& stop() const { return stop_; }
-  // The results that people may see.
+  // The results that people may see: all but a new one that job.state does not contain yet.
   std::span<const EvaluationResult> told() const;
   bool Has(uint64_t epoch) const;
-  // The best result of a job whose stop_when asks for one; null if there is none.
+  // The best result, if stop_when has `patience` or `restore_best`; else, or without a finite one,
+  // null.
   const EvaluationResult* Best() const;
-  // The best result if a checkpoint of the scored state is to be kept; else null.
+  // Best() if stop_when has `restore_best`, which keeps a checkpoint of the scored state; else
+  // null.
   const EvaluationResult* KeptBest() const;
-  // Whether `epoch`, of `epochs` in all, is to be scored when it ends.
+  // Whether `epoch` (the first is 0) is to be scored when it ends, in a job of `epochs` epochs.
   bool Due(uint64_t epoch, uint64_t epochs) const;
 
-  // Begins the evaluation of an epoch, all of whose batches are done.
+  // Begins the evaluation of an epoch, all of whose batches are done, on `records` test records.
   void Start(uint64_t generation, uint64_t epoch, uint64_t records,
              std::vector<std::string> metric_names);
   bool running() const { return running_.has_value(); }
@@ -52,13 +54,14 @@ class Evaluations {
   bool HasFree() const { return running_.has_value() && running_->HasFree(); }
   // Grants the session a range of the test records; nullopt if no range is free.
   std::optional<EvaluationLease> Grant(uint64_t lease_id, uint64_t session);
-  // Frees the session's ranges except those of the leases in `held`; true if there were any.
+  // Frees the session's ranges except those of the leases in `held`; true if a range was freed.
   bool EndSession(uint64_t session, const std::set<uint64_t>& held = {});
 
   struct ReportOutcome {
-    absl::Status status;    // why the report does not count; its range is free again
-    bool hopeless = false;  // the test records repeatedly cannot be read or scored
-    bool limit = false;     // a limit is too small for the records, which may be sound
+    absl::Status status;  // an error: the report does not count; its range is free
+    // `failures.per_batch` reports in a row said that test records cannot be read or scored.
+    bool hopeless = false;
+    bool limit = false;  // a limit of a worker is too small for the records, which may be sound
   };
   // Takes a session's report on a range. An evaluation has to be running(). A report on a range
   // that the session does not hold changes nothing.
@@ -73,9 +76,10 @@ class Evaluations {
   // Drops all results, because the state that they scored is lost for good.
   void Clear();
 
-  // Whether a result has to be in job.state before the job goes on.
+  // Whether a result, or the loss of one, has to be in job.state before the job goes on.
   bool unsaved() const { return unsaved_; }
-  // Called when job.state has been written, or cannot be. Each returns true once for a new result.
+  // Called when job.state has been written, or cannot be. TakeUnnotified: whether there is a new
+  // result to announce. TakeUnsaved: what unsaved() was. Both reset their flag.
   bool TakeUnnotified() { return std::exchange(unnotified_, false); }
   bool TakeUnsaved() { return std::exchange(unsaved_, false); }
 
@@ -84,12 +88,13 @@ class Evaluations {
   std::vector<EvaluationResult> results_;
   std::optional<StopDecision> stop_;
   std::optional<Evaluation> running_;
-  uint32_t data_failures_ = 0;  // unreadable-data reports in a row
+  // How many reports in a row said that records cannot be read or scored.
+  uint32_t data_failures_ = 0;
   bool unsaved_ = false;
   bool unnotified_ = false;
 };
 
-// A result as a log line: "epoch 2/3: test loss=0.1000".
+// A result as a log line, such as "epoch 2/3: test loss=0.1000".
 std::string InWords(const EvaluationResult& result, uint64_t epochs);
 
 }  // namespace paracord

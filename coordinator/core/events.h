@@ -21,7 +21,7 @@ using CallId = uint64_t;
 
 // ---- events
 
-struct TickEvent {};  // every kTickMs
+struct TickEvent {};  // comes every kTickMs (limits.h)
 
 struct JoinEvent {
   CallId call = 0;
@@ -33,12 +33,12 @@ struct WorkEvent {
   WorkRequest request;
 };
 
-struct WorkerHoldEvent {
+struct WorkerHoldEvent {  // a call that a worker keeps open while its session lasts
   CallId call = 0;
   uint64_t session = 0;
 };
 
-struct WorkerHoldLostEvent {  // the connection broke: the process is gone or cut off
+struct WorkerHoldLostEvent {  // the connection of a hold broke: its process is gone or cut off
   CallId call = 0;
   uint64_t session = 0;
 };
@@ -55,29 +55,29 @@ struct PsAnswerEvent {
 
 struct GenerationClaimedEvent {
   uint64_t generation = 0;
-  absl::Status status;  // ALREADY_EXISTS: another coordinator has claimed it
+  absl::Status status;  // ALREADY_EXISTS: the number was claimed before
 };
 
 struct JobStateWrittenEvent {
-  absl::Status status;  // ABORTED: written, but a newer coordinator may not have seen it
+  absl::Status status;  // ABORTED: written, but a newer coordinator may have missed it
 };
 
 struct RoundDirectoryMadeEvent {
   uint64_t round = 0;
   absl::Status status;
-  std::string gone = "";  // a base of the chain without a manifest; "": there is none
+  std::string gone = "";  // a base in MakeRoundDirectory::chain without a manifest; "": none
 };
 
 struct RoundCommittedEvent {
   uint64_t round = 0;
-  // ABORTED: committed, but a newer coordinator may not have seen the checkpoint. ALREADY_EXISTS:
-  // another coordinator has completed the job.
+  // ABORTED: a newer coordinator leads, and may not have seen the checkpoint if it was committed.
+  // ALREADY_EXISTS: another coordinator has completed the job.
   absl::Status status;
 };
 
 struct RoundGivenUpEvent {  // the answer to RemoveUncommittedRound
   Manifest manifest;
-  absl::StatusOr<bool> stands;  // whether the checkpoint is durable after all; an error: unknown
+  absl::StatusOr<bool> stands;  // whether the checkpoint was committed after all; an error: unknown
 };
 
 struct SummaryWrittenEvent {
@@ -130,8 +130,7 @@ struct CallPs {
   uint64_t tag = 0;
   int64_t deadline_ms = 0;
   PsRequest request;
-  // The address to dial first, because there is no connection, or it led to a wrong process. Empty:
-  // use the present connection.
+  // The address to connect to before the call; empty: the present connection to the ps is used.
   std::string dial = "";
 };
 
@@ -158,8 +157,8 @@ struct CommitRound {
   uint64_t round = 0;
   std::string directory;  // from MakeRoundDirectory; renamed to manifest.name
   Manifest manifest;
-  CheckpointName newest_known;  // the newest committed checkpoint
-  uint64_t generation = 0;      // the current one; manifest.generation may be older
+  CheckpointName newest_known;  // the newest committed checkpoint that the core knows
+  uint64_t generation = 0;      // the current one; manifest.name.generation may be older
 };
 
 struct RemoveCheckpoints {
@@ -168,7 +167,7 @@ struct RemoveCheckpoints {
 };
 
 struct RemoveUncommittedRound {
-  Manifest manifest;  // names the checkpoint; if it is committed after all, it stays
+  Manifest manifest;  // names a checkpoint, which stays if it was committed after all
 };
 
 struct WriteSummary {
@@ -180,12 +179,12 @@ struct Log {
   enum class Level { kInfo, kWarning, kError };
   Level level = Level::kInfo;
   std::string text;
-  // The task that the text is about, and the reason, as fields of a JSON log; "" if there is none.
+  // Fields of a JSON log: the task that the text is about, and the reason; "" if there is none.
   std::string peer = "";
   std::string reason = "";
 };
 
-struct Exit {  // after all earlier effects have been carried out and answered
+struct Exit {  // the core's last effect: ends the process
   int code = 0;
   std::string reason;
 };
@@ -195,9 +194,9 @@ using Effect =
                  WriteJobState, FindNewestGeneration, MakeRoundDirectory, CommitRound,
                  RemoveCheckpoints, RemoveUncommittedRound, WriteSummary, Log, Exit>;
 
-// Named numbers at one step, as TensorBoard charts them.
+// Named numbers at one step of training, as TensorBoard draws them.
 struct Chart {
-  int64_t step = 0;  // batches done
+  int64_t step = 0;  // how many batches were done
   std::vector<std::pair<std::string, double>> values;
 };
 

@@ -1,6 +1,6 @@
-// Failed batches of the present epoch, and deaths of workers while they computed one. BatchFailures
-// counts failures and decides; Failures feeds it. A failure that a worker reports counts at once, a
-// death in three steps:
+// Failed batches, and deaths of workers while they computed a batch. BatchFailures counts and
+// decides; this class tells it of failures. A failure that a worker reports counts at once, a death
+// in three steps:
 //
 //   1. Note: a worker died while it held leases. Its last report is older than the state of the
 //      ledgers, so its splits are withheld until all ledgers have been read.
@@ -11,9 +11,10 @@
 //
 // Owned by the core, which reads the ledgers and acts on verdicts.
 //
-// Invariants: a death is in one step only. It is dropped if nobody can tell which batch the worker
-// was computing (a ps was lost), or if the epoch is over. A rejection is decided by ledgers that
-// were read after the rejection was requested.
+// Invariants: a death is in one step only. A death is dropped if a ps is lost before step 2 (nobody
+// can tell which batch the worker was computing), if training is interrupted before step 3, or if
+// the epoch ends. A rejection is decided by ledgers that were read after the rejection was
+// requested.
 #pragma once
 
 #include <cstdint>
@@ -38,18 +39,18 @@ std::string NameOf(const BatchId& batch);
 struct WorkerDeath {
   std::string task;
   std::string why;
-  std::vector<LeaseState> leases;  // oldest first
+  std::vector<LeaseState> leases;  // in the order in which the worker computes them
   int64_t died_ms = 0;
-  // Sessions that existed before the oldest lease was granted:
+  // Sessions that existed before the first of `leases` was granted:
   std::vector<uint64_t> busy;  // holders of a lease of another split
   std::vector<uint64_t> idle;  // sessions without leases
-  BatchId batch;               // set by PlaceDeaths
+  BatchId batch;               // the batch that the worker was computing; set by PlaceDeaths
 };
 
 // The order in which a worker computes the batches of its leases. kAsGranted: lease after lease.
-// With lanes: always the batch that is furthest behind, at equal rounds that of the first lane;
-// kByRound judges by the ledgers. kByReportedRound also uses the worker's own reports: in
-// synchronous training a push may be in the sum of an incomplete round, which ledgers do not show.
+// kByRound, for lanes: always the batch of the lowest round, at equal rounds that of the first
+// lane, as the ledgers show. kByReportedRound also uses the worker's own reports: in synchronous
+// training a push may be in the sum of an incomplete round, which ledgers do not show.
 enum class LeaseOrder { kAsGranted, kByRound, kByReportedRound };
 
 class Failures {
@@ -67,24 +68,25 @@ class Failures {
   Verdict Add(const BatchId& batch, FailureKind kind, const std::string& task, bool other_worker,
               const std::string& message);
 
-  // A worker's program died and was restarted, and the worker computes its batch again.
+  // The user's program of a worker died and was restarted; the worker computes its batch again.
   void NoteLoss(const std::string& task, const std::string& why);
   void NoteDeath(WorkerDeath death) { noted_.push_back(std::move(death)); }
-  // The ledgers have been asked for: they will place the deaths noted so far and decide pending
-  // rejections.
+  // The ledgers are being read: they will place the deaths noted so far and decide the rejections
+  // that are pending now.
   void LedgersAsked();
   // A ps was lost, so nobody can tell which batches the dead workers were computing.
   void LedgersLost();
-  // The ledgers asked for last have entered the splits of `epoch` up to `next`: finds the batch of
-  // each dead worker, by `order`.
+  // The ledgers have been read: of split s of `epoch` they have entered the batches before next[s].
+  // Finds the batch that each dead worker was computing, by `order`.
   void PlaceDeaths(uint64_t epoch, const std::vector<uint32_t>& next, int64_t now_ms,
                    LeaseOrder order = LeaseOrder::kAsGranted);
   struct Judged {
     Verdict verdict;
     uint64_t split;
   };
-  // Counts the deaths whose survivors are known. `heard_ms` returns when a session was last heard;
-  // nullopt if the session is over.
+  // Counts the deaths whose survivors are known. A survivor is a session that is heard half a
+  // second after the death; `heard_ms` returns when a session was last heard; nullopt: the session
+  // is over.
   std::vector<Judged> JudgeDeaths(
       const std::function<std::optional<int64_t>(uint64_t session)>& heard_ms);
   // Training is interrupted: deaths that are not judged yet do not count.
@@ -93,13 +95,14 @@ class Failures {
   void ForgetDeaths();
 
   // The splits of `epoch` of which `task` may not get a lease yet. `others`: other sessions are
-  // open.
+  // open, which could take the split that a process of `task` died of.
   std::set<uint64_t> Withheld(uint64_t epoch, const std::string& task, bool others,
                               int64_t now_ms) const;
 
-  // Decides the rejections that were pending when the ledgers were asked for. The caller guarantees
+  // Decides by `ledgers` the rejections that were pending at LedgersAsked. The caller guarantees
   // that no push of these batches is in flight. `by_all_or_none`: a batch that some partition has
-  // entered is not rejected. True if a batch is rejected now: the caller writes job.state.
+  // entered is not rejected. True if a batch is now rejected, and the caller has to write
+  // job.state.
   bool Decide(const std::vector<const Ledger*>& ledgers, uint64_t splits_per_epoch,
               bool by_all_or_none = false);
   // job.state has been written since the last Decide.
@@ -124,11 +127,11 @@ class Failures {
   Effects& effects_;
   BatchFailures counts_;
   std::string last_;
-  std::vector<WorkerDeath> noted_;    // since the ledgers were last asked for
-  std::vector<WorkerDeath> asked_;    // waiting for the ledgers being read
+  std::vector<WorkerDeath> noted_;    // deaths since the last LedgersAsked
+  std::vector<WorkerDeath> asked_;    // deaths that the ledgers being read will place
   std::vector<WorkerDeath> placed_;   // deaths with a known batch
   std::map<uint64_t, Pause> pauses_;  // key: split of the epoch
-  std::vector<BatchId> pending_;      // to be decided by the ledgers being read
+  std::vector<BatchId> pending_;      // rejections that the ledgers being read will decide
 };
 
 }  // namespace paracord

@@ -1,8 +1,7 @@
 // The generation that this coordinator leads: the number claimed in DIR, and whether the
-// coordinator needs a new number. A ps obeys the newest generation that adopted it, so a new
-// generation fences requests still in flight from the previous generation. Owned by the core, which
-// reports the start and end of claims, and asks before it adopts a ps or writes to DIR. Emits no
-// effects.
+// coordinator needs a new number. A ps obeys the newest generation that adopted it, so requests
+// still in flight from the previous generation are refused. Owned by the core, which reports the
+// start and end of claims, and asks before it adopts a ps or writes to DIR. Emits no effects.
 //
 // Invariants: claimed() never falls, newest() is never below it, and at most one claim is under
 // way. A generation is used once a ps was told to load or training ran in it; a restarted ps is
@@ -22,19 +21,19 @@ class Generation {
   explicit Generation(uint64_t claimed) : claimed_(claimed), newest_(claimed) {}
 
   uint64_t claimed() const { return claimed_; }
-  // The newest number that this coordinator has claimed or is claiming.
+  // The newest number that this coordinator has claimed, is claiming or has skipped.
   uint64_t newest() const { return newest_; }
   bool claiming() const { return claiming_; }
   bool used() const { return used_; }
-  // Why a new generation has to be claimed, for people; empty: the present one will do.
+  // For people: why a new generation has to be claimed; empty: the present one will do.
   const std::string& wanted() const { return wanted_; }
-  // Why the last claim failed, for people; empty if it did not.
+  // For people: why the last claim failed; empty if it succeeded.
   const std::string& problem() const { return problem_; }
 
-  // A ps has been told to load, or training begins.
+  // Called when a ps is told to load, or training begins, in this generation.
   void Use() { used_ = true; }
-  // Requests a new generation because of `why`: only a new generation fences a push that may be
-  // under way, or all ps are to load another checkpoint.
+  // Requests a new generation because of `why`: a push that may be under way has to be refused, or
+  // ps that have loaded a checkpoint have to load another.
   void Want(const std::string& why) { wanted_ = why; }
   // A ps obeys generation `obeyed`, which nobody has claimed in DIR: the next claim is obeyed + 1.
   void Skip(uint64_t obeyed) { newest_ = obeyed; }
@@ -44,9 +43,9 @@ class Generation {
   // Begins a claim and returns the number to claim. No claim may be under way.
   uint64_t BeginClaim();
 
-  // The outcome of a claim. kLost: another coordinator has claimed the number, and leads. kFailed:
-  // the number is tried again after a pause. kLeapt: the claim succeeded, but other coordinators
-  // have claimed numbers since the previous claim.
+  // The outcome of a claim. kLost: the number was claimed before, so another coordinator leads.
+  // kFailed: the storage failed; the number is tried again after a pause. kLeapt: the claim
+  // succeeded, but other coordinators may have claimed numbers since this one's previous claim.
   enum class Claim { kNext, kLeapt, kLost, kFailed };
   Claim EndClaim(uint64_t generation, const absl::Status& status, int64_t now_ms);
 
@@ -56,7 +55,7 @@ class Generation {
   bool claiming_ = false;
   bool used_ = false;
   std::string wanted_;
-  int64_t claim_at_ms_ = 0;  // not before this time
+  int64_t claim_at_ms_ = 0;  // no claim begins before this time
   std::string problem_;
 };
 

@@ -1,5 +1,5 @@
 // The number of epochs and batches of a job: from the job's `epochs` or `steps`, the plan of its
-// data, and the decision to stop early. A value.
+// data, and a decision to stop early. A plain value.
 #pragma once
 
 #include <algorithm>
@@ -25,12 +25,12 @@ class JobExtent {
 
   uint64_t epochs() const { return epochs_; }
   uint64_t batches() const { return BatchesUpTo(epochs_); }
-  // The batches of the first `epochs` epochs; `steps` may cut the last one short.
+  // The batches of the first `epochs` epochs; the job's `steps` may end the last of them early.
   uint64_t BatchesUpTo(uint64_t epochs) const {
     const uint64_t end = epochs * per_epoch_;
     return steps_.has_value() ? std::min(end, *steps_) : end;
   }
-  // 0 for an epoch past the last.
+  // Returns 0 for an epoch after the job's last.
   uint64_t BatchesOfEpoch(uint64_t epoch) const {
     const uint64_t before = epoch * per_epoch_;
     return before >= batches() ? 0 : std::min(per_epoch_, batches() - before);
@@ -38,7 +38,7 @@ class JobExtent {
 
  private:
   uint64_t per_epoch_;
-  std::optional<uint64_t> steps_;  // rounded up to the end of a round
+  std::optional<uint64_t> steps_;  // the job's `steps`, rounded up to the end of a round
   uint64_t epochs_;
 };
 

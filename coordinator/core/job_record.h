@@ -4,10 +4,10 @@
 // newest manifest if job.state is missing. Owned by the core, which writes the record into
 // job.state together with the state of other types.
 //
-// Invariants: once begun, a job has a run id and keeps its run, plan, variables and partitions;
-// only the holders of partitions may change (move.h). The record is fixed, and may be acted on,
-// once job.state has been written in a generation of this coordinator: before, an older coordinator
-// may still write a different record.
+// Invariants: once begun, a job has a run id and keeps its run, plan, variables and partitions
+// until Forget; only the holders of partitions may change (move.h). The record is fixed, and may be
+// acted on, once job.state has been written in a generation of this coordinator: before that, an
+// older coordinator may still write a different record.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +27,8 @@
 
 namespace paracord {
 
-// Says why the job cannot be shortened to `batches` batches: it has come to batch `reached`, as
-// `where` says ("in checkpoint NAME").
+// Says why the job cannot be shortened to `batches` batches: it has come to batch `reached`
+// already. `where` says where that is seen, such as "in checkpoint NAME".
 std::string TooFewBatches(const Job& job, uint64_t batches, uint64_t reached,
                           const std::string& where);
 
@@ -36,12 +36,12 @@ class JobRecord {
  public:
   explicit JobRecord(const Job& job);
 
-  // Restore the state that an earlier coordinator saved, or the job of a checkpoint.
+  // Restores what an earlier coordinator saved in job.state, or in the newest checkpoint.
   void Restore(JobState saved);
   void Restore(const Manifest& newest);
-  // Begins the job as `run_id` with the facts of workers. `computing` is the number of devices: the
-  // workers that the cluster names times the devices of each. An error says why such a job is
-  // impossible.
+  // Begins the job as `run_id` with the facts of workers. `computing` is the number of devices that
+  // compute: the workers that the cluster names, times the devices of each. An error says why such
+  // a job is impossible.
   absl::Status Begin(const std::string& run_id, const JobFacts& facts, size_t computing);
   // Forgets an untrained job, so that Begin can be called again. Keeps the id of the replaced run:
   // ps may hold its partitions until they load, perhaps under the next coordinator.
@@ -66,27 +66,28 @@ class JobRecord {
   JobCounters& counters() { return state_.counters; }
   JobExtent Extent(const std::optional<StopDecision>& stop) const;
   // Returns the partitions with their ps: by the layout if the job has one, else by the placement
-  // rule on `ps_count` ps. An error: the rule cannot place them.
+  // rule on `ps_count` ps. An error says why the rule cannot place them.
   absl::StatusOr<std::vector<PartitionSpec>> Placed(uint32_t ps_count) const;
   // The layout of a job that has moved or has copies; nullopt: the placement rule applies.
   const std::optional<Layout>& layout() const { return state_.layout; }
   void SetLayout(std::optional<Layout> layout) { state_.layout = std::move(layout); }
 
-  // Sets the number of recoveries that job.state will contain; returns whether it is unchanged.
+  // Notes how many recoveries the next write of job.state will contain; true if the previous call
+  // named as many.
   bool SaysRecoveries(uint64_t recoveries) {
     return std::exchange(recoveries_, recoveries) == recoveries;
   }
 
-  // The record has changed. Returns the state to write to job.state now; nullopt: the change is
-  // written later.
+  // The record has changed. Returns the state to write to job.state now; nullopt during another
+  // write or a claim (`claiming`), after which the change is written.
   std::optional<JobState> BeginWrite(bool claiming);
-  // The write under way has ended. True if the job becomes fixed by it.
+  // The write under way has ended with `status`. True if this write fixes the job.
   bool EndWrite(const absl::Status& status, int64_t now_ms);
   const StateWriter& writer() const { return writer_; }
 
  private:
   const Job& job_;
-  JobState state_;  // without the state of other types
+  JobState state_;  // without what other types add to job.state
   uint64_t fingerprint_;
   bool fixed_ = false;
   uint64_t recoveries_ = 0;

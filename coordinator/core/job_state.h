@@ -1,6 +1,6 @@
 // DIR/job.state-<generation>: the state of the coordinator that the ledgers do not contain. Written
-// whole and atomically before anybody acts on the state. Losing the file repeats an evaluation,
-// never a batch: every manifest contains enough to go on.
+// whole and atomically before anybody acts on the state. Losing the file may repeat an evaluation,
+// never a batch: a manifest contains enough to go on.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 namespace paracord {
 
 inline constexpr char kStatePrefix[] = "job.state-";           // followed by the generation
-inline constexpr char kAddressName[] = "coordinator.address";  // where the newest leader listens
+inline constexpr char kAddressName[] = "coordinator.address";  // the newest leader's address
 inline constexpr char kSummaryName[] = "summary.json";
 // The summary of a finished job that was later given more to do.
 inline constexpr char kDoneSummaryName[] = "summary.done.json";
@@ -34,15 +34,15 @@ struct JobCounters {
   uint64_t program_losses = 0;  // restarts of the user's program
   uint64_t worker_recoveries = 0;
   uint64_t ps_recoveries = 0;
-  uint64_t rollbacks = 0;  // synchronous training: all ps loaded a checkpoint
+  uint64_t rollbacks = 0;  // synchronous training: times that all ps loaded a checkpoint
   uint64_t backups = 0;    // second leases of lanes that a round waited for
-  uint64_t waited_ms = 0;  // time that workers waited for others' lanes, summed
+  uint64_t waited_ms = 0;  // sum of the times that workers waited for lanes of others
   uint64_t coordinator_recoveries = 0;
   uint64_t checkpoints = 0;
-  int64_t wall_ms = 0;
+  int64_t wall_ms = 0;            // time in which coordinators led the job
   int64_t training_ms = 0;        // time in which batches could be applied
-  uint64_t training_samples = 0;  // in applied batches within training_ms, each counted once
-  int64_t first_step_ms = -1;
+  uint64_t training_samples = 0;  // examples of the batches applied within training_ms
+  int64_t first_step_ms = -1;     // from the start to the first reported batch; -1: none yet
 };
 
 // The decision to end the job early, after `epochs` epochs.
@@ -56,12 +56,12 @@ struct RejectedBatch {
   uint64_t epoch = 0;
   uint64_t split = 0;
   uint32_t batch = 0;
-  bool nonfinite = false;  // rejected because of a non-finite loss or gradient
+  bool nonfinite = false;  // the last failure was a non-finite loss or gradient
 };
 
 struct JobState {
   std::string run_id;
-  std::string replaced_run_id;  // an untrained run that a ps may still hold; "": none
+  std::string replaced_run_id;  // the untrained run that this one replaced; "": none
   std::string job_json;         // the job as canonical JSON
   DataPlan plan;
   std::vector<VariableSpec> variables;
@@ -73,7 +73,7 @@ struct JobState {
   std::optional<StopDecision> stop;
   std::vector<RejectedBatch> rejected;
   JobCounters counters;
-  // EpochHistory's closed epochs and its other state; null: written by a version without a history.
+  // The closed epochs of EpochHistory, and its other state; null in a file of a version without it.
   nlohmann::json history, history_open;
 };
 

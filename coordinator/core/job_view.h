@@ -46,7 +46,7 @@ struct JobView {
   const Shutdown& end;
   const Move& move;
   const Copies& copies;
-  std::optional<uint64_t> samples_found;  // counted when this coordinator first read the ledgers
+  std::optional<uint64_t> samples_found;  // examples in the ledgers at their first reading
 
   JobExtent Extent() const { return record.Extent(evaluations.stop()); }
   // The newest checkpoint of the state that the best evaluation scored, if the job keeps one; null

@@ -21,7 +21,7 @@ namespace paracord {
 inline constexpr uint32_t kNobody = std::numeric_limits<uint32_t>::max();
 
 struct Layout {
-  uint64_t version = 0;  // how often first holders have changed
+  uint64_t version = 0;  // raised whenever first holders change
   // The ps addresses that the coordinator was started with. A coordinator started with different
   // addresses ignores the layout and places the partitions by the rule.
   std::vector<std::string> given;
@@ -36,7 +36,7 @@ struct Layout {
   uint32_t SecondOf(size_t partition) const {
     return seconds.empty() ? kNobody : seconds[partition];
   }
-  // Whether the ps holds a partition, as first or second holder.
+  // Whether the ps holds any partition, as first or second holder.
   bool Holds(uint32_t ps_index) const {
     return std::ranges::count(holders, ps_index) > 0 || std::ranges::count(seconds, ps_index) > 0;
   }
@@ -46,27 +46,27 @@ struct Layout {
 // The condition of a ps, for deciding whether second holders take over from lost ps.
 struct Standing {
   bool lost = false;  // the ps is away, or came back without its partitions
-  // The ps is there, and serves everything that the layout gives it, or nothing.
+  // The ps is there, and holds either all partitions that the layout gives it, or none.
   bool takes = false;
-  bool prepared = false;  // it has prepared its second partitions
+  bool prepared = false;  // the ps has prepared its second partitions
 };
 
 // Returns the layout in which the second holder of each partition on a lost ps becomes its first
 // and only holder. A second holder takes over only if it has prepared the partition, or if
-// `unprepared`: then it reads a whole checkpoint. nullopt: no ps that holds partitions is lost, or
-// no second holder can take over one of their partitions.
+// `unprepared`: then it reads a whole checkpoint. nullopt: no first holder is lost, or a lost one
+// has a partition without a second holder that can take over.
 std::optional<Layout> Promoted(const Layout& layout, std::span<const Standing> ps, bool unprepared);
 
-// Returns the layout of synchronous training without the ps that leave: if one holder of a
-// partition leaves, the other becomes its only holder. If both leave, the partition keeps both.
+// Returns the layout of synchronous training without the ps that leave (`stays` is false): if one
+// holder of a partition leaves, the other becomes its only holder. If both leave, both stay listed.
 // nullopt: no holder changes.
 std::optional<Layout> Without(const Layout& layout, const std::vector<bool>& stays);
 
 // Returns the addresses of `count` ps for a job held by the ps at `now`. The addresses in `now`
-// come first, then `told` (by the caller of `paracord scale`), then `given` (when the coordinator
-// was started). A missing address is derived from the address of ps 0 by replacing the number, as
-// in "job-ps-0.job-ps:7000". INVALID_ARGUMENT: a ps has no address, two ps share an address, or
-// `told` has more addresses than there are new ps.
+// come first, then `told` (by the caller of `paracord scale`); ps beyond both have their address in
+// `given` (when the coordinator was started). An address that is still missing is that of ps 0 with
+// another number, as in "job-ps-0.job-ps:7000". INVALID_ARGUMENT: the address of a ps is not known,
+// two ps share an address, or `told` has more addresses than there are new ps.
 absl::StatusOr<std::vector<std::string>> AddressesFor(uint32_t count,
                                                       const std::vector<std::string>& now,
                                                       const std::vector<std::string>& told,

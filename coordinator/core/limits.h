@@ -8,18 +8,18 @@
 
 namespace paracord {
 
-inline constexpr int64_t kTickMs = 50;
+inline constexpr int64_t kTickMs = 50;  // from one TickEvent to the next
 // The pause before a failed disk operation is repeated.
 inline constexpr int64_t kRepeatMs = 1000;
 // How long a ps may take to write or load all its partitions. A state that takes longer to write
 // never becomes a checkpoint.
 inline constexpr int64_t kAllOfPsMs = 3600 * 1000;
 
-// A lease this old may be given to a second worker.
+// A split whose lease is this old may be leased to a second worker as well.
 inline constexpr int64_t kStragglerMs = 5000;
-// The most leases of a session. Workers hold a few; one that claims more gets no others.
+// The most leases of a session, which then gets no further ones. Workers need only a few.
 inline constexpr uint64_t kLeasesOfSessionMax = 16;
-// With lanes, one worker may hold all lanes of the job.
+// In a job with lanes, one worker may hold all of them.
 inline uint64_t LeasesOfSessionMax(const DataPlan& plan) {
   return std::max<uint64_t>(kLeasesOfSessionMax, plan.lanes());
 }
