@@ -1,7 +1,7 @@
 // Encodes and decodes ExchangeRequest and ExchangeReply as ordinary protobuf. Generated code
-// handles the header. Pieces (field 15) are absl::Cords, so that tensors are not copied into
-// protobuf's strings or out of them. The functions do not check offsets and sizes of pieces; the
-// reader of the pieces does. Pure functions, any thread.
+// handles the header: all fields but the pieces. Pieces (field 15) are absl::Cords, so that tensors
+// are not copied into protobuf's strings or out of them. The functions do not check offsets and
+// sizes of pieces; ReadStep and the worker's reader of replies do. Pure functions, any thread.
 #pragma once
 
 #include <cstdint>
@@ -14,15 +14,15 @@
 
 namespace paracord {
 
-// Limits of a message. All fields except the pieces are copied, and even a message of 64 GiB has
-// far fewer pieces than kPiecesMax.
+// Limits of a message. Even one of 64 GiB has far fewer pieces than kPiecesMax.
 inline constexpr size_t kHeaderBytesMax = 8 << 20;
 inline constexpr size_t kPiecesMax = 1 << 20;
 
+// A part of a partition's values or ids: `data` begins at byte `offset` of them.
 struct PieceView {
   uint32_t partition = 0;
   uint64_t offset = 0;
-  absl::Cord data;  // shares its bytes with the source
+  absl::Cord data;  // shares its bytes with the Cord that it was decoded from
   Piece::Part part = Piece::VALUES;
 };
 inline uint64_t PieceBytes(const std::vector<PieceView>& pieces) {
@@ -41,13 +41,13 @@ struct DecodedReply {
   std::vector<PieceView> pieces;
 };
 
-// Encodes a message as parts of about kPieceBytes, the header in the first part. Longer data are
-// cut into several pieces. `header` must have no pieces.
+// Encodes a message as parts of about kPieceBytes (proto/protocol.h), the header in the first part.
+// A piece with more data is cut into several. `header` must have no pieces.
 Parts EncodeExchange(const ExchangeRequest& header, std::vector<PieceView> pieces);
 Parts EncodeExchange(const ExchangeReply& header, std::vector<PieceView> pieces);
 
-// Return INVALID_ARGUMENT if the bytes are malformed, and a limit error (common/limit_error.h) if
-// the header or the number of pieces exceeds its limit.
+// Return INVALID_ARGUMENT if the bytes are malformed or a piece is empty, and a limit error
+// (common/limit_error.h) if the header or the number of pieces exceeds its limit.
 absl::StatusOr<DecodedRequest> DecodeExchangeRequest(const absl::Cord& bytes);
 absl::StatusOr<DecodedReply> DecodeExchangeReply(const absl::Cord& bytes);
 

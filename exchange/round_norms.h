@@ -1,6 +1,6 @@
-// Clipping of a round's mean by the norm of a variable whose partitions are on several ps. Each ps
-// reports the sum of squares of its partitions' means (common/squares.h), a worker adds up the sums
-// for each variable, and every ps clips by the same totals. Pure functions.
+// Clipping of a round's mean gradient by the norm of a variable whose partitions are on several ps.
+// Each ps reports the sum of squares of its partitions' means (common/squares.h), a worker adds up
+// the sums for each variable, and every ps clips by the same totals. Pure functions.
 #pragma once
 
 #include <cstdint>
@@ -10,19 +10,19 @@
 
 namespace paracord {
 
-// The sum of squares of a mean that is not finite, and the cap of all sums, so that no infinity
-// travels. Squares of finite float32 values never come near.
+// The greatest sum of squares, so that no infinity travels. Stands for a mean that is not finite;
+// sums of squares of finite float32 values never come near.
 inline constexpr double kSquaresMax = std::numeric_limits<double>::max();
 
-// The sum of squares of a partition's mean.
+// The sum of squares of the elements of a partition's mean.
 struct PartitionSquares {
   uint32_t partition = 0;
   uint32_t variable = 0;
   double squares = 0;
 };
 
-// Returns the sum for each of `variables` variables. Adds in ascending order of partitions, so that
-// the order of answers changes no bit. Ignores variables out of range.
+// Returns the sum of `squares` for each of `variables` variables. Adds in ascending order of
+// partitions, so that the order in which ps answer changes no bit. Ignores unknown variables.
 std::vector<double> SquaresOfVariables(std::span<const PartitionSquares> squares,
                                        uint32_t variables);
 

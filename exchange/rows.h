@@ -1,5 +1,5 @@
-// Row ids of a variable on the wire: a RowSet has their count, and pieces have their bytes, as for
-// tensors. Pure functions, any thread.
+// Row ids of a variable on the wire: a RowSet has their number and the size of their bytes, and
+// pieces have the bytes, as for tensors. Pure functions, any thread.
 #pragma once
 
 #include <cstdint>
@@ -21,13 +21,13 @@ using RowIds = std::vector<uint64_t>;
 void NameRows(std::span<const uint64_t> ids, uint32_t partition, Piece::Part part, RowSet& set,
               std::vector<PieceView>& pieces);
 
-// Returns the number of ids that a request claims, at most the number its bytes can hold. A ps
-// holds 8 bytes for each id until it has answered.
+// Returns the number of row ids that a request claims to have, at most the number that the bytes of
+// its pieces can hold. A ps needs 8 bytes of memory for each id until it has answered.
 uint64_t CountIds(const DecodedRequest& request);
 
 // Decodes `count` ids from a peer into ascending, distinct ids. Returns INVALID_ARGUMENT, without
-// the partition's name, if the bytes are malformed or too few. Takes 8 bytes of memory per id, so
-// at most 8 per received byte, whatever `count` says.
+// the partition's name, if the bytes are malformed, too few or too many. Takes 8 bytes of memory
+// per id, so at most 8 per byte of `bytes`, whatever `count` says.
 absl::StatusOr<RowIds> DecodeRows(uint64_t count, const absl::Cord& bytes);
 
 }  // namespace paracord

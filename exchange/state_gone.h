@@ -1,6 +1,6 @@
 // The error of a ps that no longer has the values of a requested state (ExchangeRequest.state),
-// because another worker has moved it on. The code OUT_OF_RANGE is also the code of limits
-// (common/limit_error.h); the text tells them apart. Pure.
+// because a later round has been applied. The code OUT_OF_RANGE is also the code of limits
+// (common/limit_error.h); the text tells the two apart. Pure functions.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,8 @@ namespace paracord {
 
 inline constexpr absl::string_view kStateGone = ": the values of state ";
 
-// `state`: the partition's state. `before`: the partition also keeps the values of state - 1.
+// `wanted`: the requested state. `state`: the partition's present state. `before`: the partition
+// also keeps the values of state - 1.
 inline absl::Status StateGone(uint32_t partition, uint64_t wanted, uint64_t state, bool before) {
   return absl::OutOfRangeError(absl::StrCat("partition ", partition, kStateGone, wanted,
                                             " are wanted, and it is at state ", state,

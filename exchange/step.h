@@ -1,6 +1,6 @@
-// The step of training as gradient computation and store see it: the batch, its gradients, the
-// wanted values, and the outcome, without processes, messages or fences. A ps parses a step from an
-// ExchangeRequest. Plain values; any thread.
+// A step of training as the gradient computation and the ps's store see it: the batch, its
+// gradients, the wanted values, and the outcome, without processes, messages or fences. A ps parses
+// a step from an ExchangeRequest. Plain values; any thread.
 #pragma once
 
 #include <cstdint>
@@ -21,61 +21,61 @@ namespace paracord {
 struct Step {
   BatchId batch;
   bool rejected = false;
-  // A push of several lanes, from the batch's lane on, is the sum of their gradients.
+  // Above 1: the gradients are summed over so many lanes, from the batch's lane on.
   uint32_t lanes = 1;
 };
 
-// Rows of a partition, in the order of their values or gradients; absent: all rows.
+// Ids of rows of a partition, in the order of their values or gradients; absent: all rows.
 using Rows = std::optional<RowIds>;
 
-// The gradient for a partition.
+// The gradient that a step has for a partition.
 struct Update {
   uint32_t partition = 0;
-  Rows rows;  // rows of the gradient
+  Rows rows;  // the rows that the gradient has
   Encoding encoding = ENCODING_FLOAT32;
-  absl::Cord gradient;  // empty: no gradient, but an update of the named rows
+  absl::Cord gradient;  // encoded; empty: the batch has none, or `rows` is empty
 };
 
-// The values of a partition to return after the step.
+// The values of a partition that the answer to a step is to have.
 struct Want {
   uint32_t partition = 0;
   Rows rows;
   Encoding encoding = ENCODING_FLOAT32;
-  // For all rows: omit the values if the partition's update count equals this.
+  // If all rows are wanted: the answer omits the values if the partition's update count is this.
   std::optional<uint64_t> known_version;
-  // No values are returned: the caller has them from another holder of the partition, and asks
-  // whether this one has the wanted state.
+  // The answer has no values: the caller has them from another holder of the partition, and asks
+  // whether this holder has the wanted state.
   bool state_only = false;
 };
 
-// Defers the answer, in a job with lanes, until every lane has entered its batches of the job's
-// first `state` rounds.
+// In a job with lanes: delays the answer until every lane has entered its batches of the job's
+// first `state` rounds. Squares and norms: round_norms.h.
 struct WantedState {
   uint64_t state = 0;
   int64_t wait_ms = 0;   // longest delay of the answer
-  bool squares = false;  // the answer tells squares of rounds also where no norms are needed
+  bool squares = false;  // the answer has sums of squares even if this ps needs no norms
 };
 
-// The result of an update.
+// The result of a step for a partition.
 struct Outcome {
   PushOutcome outcome = PUSH_NONE;
-  uint32_t next = 0;     // first batch of the split not entered
-  uint64_t updates = 0;  // update count of the partition afterwards
+  uint32_t next = 0;     // first batch of the split neither entered nor in a round's sum
+  uint64_t updates = 0;  // the partition's update count after the step
 };
 
 struct StepRequest {
-  std::optional<Step> step;  // absent: a pull only
+  std::optional<Step> step;  // absent: values are wanted, and no batch is entered
   std::vector<Update> updates;
   std::vector<Want> wants;
-  std::optional<WantedState> state;      // absent: the values right after the step
-  std::optional<RoundNorms> norms = {};  // norms that clip a waiting round
+  std::optional<WantedState> state;      // absent: the values right after the step are wanted
+  std::optional<RoundNorms> norms = {};  // norms by which a waiting round is clipped
 };
 
 // Returns INVALID_ARGUMENT with the text "partition <id>: <why>".
 absl::Status RefusePartition(uint32_t partition, const std::string& why);
 
-// Parses a request except for its fence. Returns INVALID_ARGUMENT with the partition's id if a
-// partition is named twice, pieces differ from the announced bytes, or rows are malformed.
+// Parses a request except for its fence. INVALID_ARGUMENT: a push without a batch; or, with the
+// partition's id, a partition named twice, other bytes in pieces than announced, or malformed rows.
 absl::StatusOr<StepRequest> ReadStep(DecodedRequest request);
 
 }  // namespace paracord

@@ -1,7 +1,6 @@
 // The tree's only reader of protobuf's encoding (protobuf.dev/programming-guides/encoding), for
 // messages whose payload must not be copied. A field is a varint tag, number << 3 | wire type, and
-// a value of that type. Reads from any byte iterator. kCut means that the bytes ended early and
-// more may follow; kWrong that they are malformed. Plain values; any thread.
+// a value of that type. Reads from any byte iterator. Plain values; any thread.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +9,7 @@
 
 namespace paracord {
 
+// kCut: the bytes ended early, and more may follow. kWrong: the bytes are malformed.
 enum class WireRead { kOk, kCut, kWrong };
 
 enum WireType : uint32_t { kWireVarint = 0, kWire64 = 1, kWireBytes = 2, kWire32 = 5 };
@@ -22,8 +22,8 @@ class WireReader {
  public:
   WireReader(At at, uint64_t bytes) : at_(at), left_(bytes) {}
 
-  uint64_t left() const { return left_; }
-  // The position of the next byte, for a caller that consumes bytes itself and then calls Took.
+  uint64_t left() const { return left_; }  // bytes
+  // The position of the next byte. A caller that moves the position on then calls Took.
   At& at() { return at_; }
   void Took(uint64_t bytes) { left_ -= bytes; }
 
@@ -69,8 +69,8 @@ inline constexpr uint64_t kPieceOffsetTag = WireTag(Piece::kOffsetFieldNumber, k
 inline constexpr uint64_t kPieceDataTag = WireTag(Piece::kDataFieldNumber, kWireBytes);
 inline constexpr uint64_t kPiecePartTag = WireTag(Piece::kPartFieldNumber, kWireVarint);
 
-// Reads a field of a piece into `head`; for kPieceDataTag stops before the data. For an unknown
-// field sets `known` to false and stops before the value.
+// Reads the tag of a piece's field, and the field into `head`; for kPieceDataTag stops before the
+// data. For an unknown field sets `known` to false and stops before the value.
 template <class At>
 WireRead ReadPieceField(WireReader<At>& reader, PieceHead& head, uint64_t& tag, bool& known) {
   uint64_t value = 0;

@@ -1,5 +1,6 @@
-// All files of a process: local file systems, and an object store for paths "s3://bucket/key".
-// Connects to the store on the first such path. Thread-safe.
+// All files of a process: those of the local file system, and in an object store those with paths
+// "s3://bucket/key". Makes the store's client at the first such path, and repeats unanswered
+// requests for about a minute. Thread-safe.
 #pragma once
 
 #include <memory>

@@ -15,12 +15,13 @@ struct SignerKeys {
   std::string token;  // session token of temporary credentials, or ""
 };
 
-// Pairs of a header's lower-case name and its value.
+// Headers: pairs of a lower-case name and a value.
 using SignedHeaders = std::vector<std::pair<std::string, std::string>>;
 
-// Returns the headers of a signed request: `headers`, the time, the token if any, and the
-// signature. `target` is the URL's path and query, encoded, with the query sorted by name.
-// `body_hash` is the body's SHA-256 in hex digits, or "UNSIGNED-PAYLOAD".
+// Returns all headers of a signed request but "host", which libcurl adds: `headers`, `body_hash`,
+// the time, the token if any, and the signature. `target` is the URL's path and query, encoded,
+// with the query sorted by name. `body_hash`: the body's SHA-256 in hex digits, or
+// "UNSIGNED-PAYLOAD".
 SignedHeaders SignRequest(const SignerKeys& keys, std::string_view method, std::string_view host,
                           std::string_view target, std::string_view body_hash,
                           SignedHeaders headers, int64_t unix_s);

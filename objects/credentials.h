@@ -1,9 +1,9 @@
 // Finds the credentials for an S3-compatible store where AWS' own tools look: in the environment
-// (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN), in a web identity token
-// (AWS_WEB_IDENTITY_TOKEN_FILE, AWS_ROLE_ARN), which STS exchanges for credentials for an hour, in
-// the shared files (AWS_SHARED_CREDENTIALS_FILE, AWS_CONFIG_FILE, AWS_PROFILE), and from the agent
-// of ECS and of EKS Pod Identity (AWS_CONTAINER_CREDENTIALS_FULL_URI or _RELATIVE_URI).
-// Thread-safe.
+// (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN); by a web identity token
+// (AWS_WEB_IDENTITY_TOKEN_FILE, AWS_ROLE_ARN), which AWS' service STS exchanges for credentials
+// that expire; in the shared files (AWS_SHARED_CREDENTIALS_FILE, AWS_CONFIG_FILE, AWS_PROFILE); and
+// from the agent of ECS or of EKS Pod Identity (AWS_CONTAINER_CREDENTIALS_FULL_URI or
+// _RELATIVE_URI). The first place that has credentials wins. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -23,14 +23,14 @@ namespace paracord {
 
 struct S3Credentials {
   std::string key_id, secret;
-  std::string token;    // "": none
-  int64_t until_s = 0;  // Unix time; 0: for good
+  std::string token;    // session token of temporary credentials; "": none
+  int64_t until_s = 0;  // Unix time of their expiry; 0: they do not expire
 };
 
 // Returns a variable of the environment, or "" if it is not set.
 using VariableFn = std::function<std::string(const std::string& name)>;
-// Returns `variable` with white space around the values removed: Kubernetes secrets often end with
-// a line break.
+// Returns a VariableFn that removes white space around the values of `variable`: Kubernetes secrets
+// often end with a line break.
 VariableFn Stripped(VariableFn variable);
 
 class CredentialSource {
@@ -38,10 +38,11 @@ class CredentialSource {
   CredentialSource(HttpClient& http, VariableFn variable, std::string region)
       : http_(http), variable_(std::move(variable)), region_(std::move(region)) {}
 
-  // Returns credentials, cached until shortly before they expire. Returns INVALID_ARGUMENT with the
-  // places searched if there are none.
+  // Returns credentials, cached until five minutes before they expire. INVALID_ARGUMENT: no place
+  // has credentials (the error names the places), or a service refuses them. UNAVAILABLE: a service
+  // does not answer.
   absl::StatusOr<S3Credentials> Get();
-  void Forget();  // called when the store says that they have expired
+  void Forget();  // drops the cached credentials: the store says that they have expired
 
  private:
   absl::StatusOr<S3Credentials> Find();
@@ -56,17 +57,17 @@ class CredentialSource {
   std::optional<S3Credentials> kept_ ABSL_GUARDED_BY(mu_);
 };
 
-// Returns the keys of a section of an AWS shared file, in lower case. Skips keys that are indented
-// below another key.
+// Returns the keys and values of `section` in the text of an AWS shared file, the keys in lower
+// case. Skips keys that are indented below another key.
 std::map<std::string, std::string> SectionOf(std::string_view text, std::string_view section);
-// Returns the keys of the profile AWS_PROFILE in AWS_CONFIG_FILE (~/.aws/config), such as "region"
-// and "endpoint_url". Empty without a file.
+// Returns the keys and values of the profile AWS_PROFILE in AWS_CONFIG_FILE (~/.aws/config), such
+// as "region" and "endpoint_url". Empty if there is no file, or it has no such profile.
 absl::StatusOr<std::map<std::string, std::string>> ConfigOf(const VariableFn& variable);
 
-// Returns the contents of each element <tag>...</tag> of `xml`. Elements must not contain elements
-// of equal name; answers of S3 and STS do not.
+// Returns the contents of each element <tag>...</tag> of `xml`. No element may contain another of
+// the same name, as in the answers of S3 and STS.
 std::vector<std::string_view> XmlInside(std::string_view xml, std::string_view tag);
-// Returns the text of the first element `tag` with entities replaced, or "".
+// Returns the text of the first element `tag`, with entities replaced; "" if there is none.
 std::string XmlText(std::string_view xml, std::string_view tag);
 
 }  // namespace paracord

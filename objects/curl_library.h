@@ -23,11 +23,11 @@ struct CurlLibrary {
   decltype(&curl_slist_free_all) slist_free_all = nullptr;
 };
 
-// Opens and initialises libcurl. `name` is a file as for dlopen. Returns FAILED_PRECONDITION with
-// the missing library or function.
+// Opens and initialises libcurl. `name` is a file as for dlopen. Returns FAILED_PRECONDITION if the
+// library or one of the functions is missing, or libcurl does not start.
 absl::StatusOr<CurlLibrary> OpenCurlLibrary(const char* name);
 
-// Returns the library of this process. The first call opens it, and later calls repeat a failure.
+// Returns the libcurl of this process. The first call opens it; if that fails, so do later calls.
 absl::StatusOr<const CurlLibrary*> TheCurlLibrary();
 
 }  // namespace paracord

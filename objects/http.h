@@ -1,5 +1,5 @@
-// HTTP by libcurl (objects/curl_library.h). A thread sends one blocking request at a time.
-// Connections are reused. Thread-safe.
+// HTTP by libcurl (objects/curl_library.h). Send blocks its thread. Connections are kept and used
+// again by later requests. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -20,9 +20,9 @@ struct CurlLibrary;
 
 struct HttpRequest {
   std::string method = "GET";
-  std::string url;                        // encoded
-  std::vector<std::string> headers = {};  // "name: value"
-  std::string_view body = {};             // for PUT and POST
+  std::string url;                        // percent-encoded
+  std::vector<std::string> headers = {};  // each "name: value"
+  std::string_view body = {};             // sent with PUT and POST only
   size_t reply_bytes_max = 32 << 20;      // limit of the reply's body
 };
 
@@ -34,16 +34,16 @@ struct HttpResponse {
 
 class HttpClient {
  public:
-  // A request fails after `silence_s` without a byte. Each consecutive timeout in a thread, as of a
-  // retried request, doubles the time, up to `silence_max_s`. `ca_bundle` is a file of trusted
-  // authorities, or "" for libcurl's default.
+  // A request times out after `silence_s` seconds without a byte, or ten without a connection. In
+  // each thread, consecutive timeouts, as of a retried request, double `silence_s` up to
+  // `silence_max_s`. `ca_bundle` is a file of trusted authorities; "": libcurl's default.
   explicit HttpClient(int silence_s = 4, int silence_max_s = 32, std::string ca_bundle = "")
       : silence_s_(silence_s), silence_max_s_(silence_max_s), ca_bundle_(std::move(ca_bundle)) {}
   ~HttpClient();
 
   // Sends a request and returns the reply, whatever its code. UNAVAILABLE: no complete reply came.
-  // IsTooLarge: the body exceeds reply_bytes_max, and the rest was not fetched.
-  // FAILED_PRECONDITION: libcurl is missing, or the server's certificate is refused.
+  // FAILED_PRECONDITION: the body exceeds reply_bytes_max, and the rest was not fetched
+  // (IsTooLarge); libcurl is missing; or the server's certificate is refused.
   absl::StatusOr<HttpResponse> Send(const HttpRequest& request);
 
  private:

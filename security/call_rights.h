@@ -1,5 +1,5 @@
 // The only table of access rights (docs/security.md, "Who may call what"). gRPC, streams and shared
-// memory check a call here before they parse its body. A call that is not listed is refused. Pure.
+// memory check a call here before they parse its body. A call that is not listed is refused.
 #pragma once
 
 #include <optional>
@@ -25,22 +25,22 @@ std::span<const CallRight> CallRights();
 // Returns whether a peer with this role may make the call.
 bool Allowed(std::string_view method, PeerRole role);
 
-// Returns the role of the daemons that serve the method, or nullopt if all or none do.
+// Returns the role of the daemons that serve the method; nullopt if every daemon does, or none.
 std::optional<PeerRole> ServerOf(std::string_view method);
 
-// Returns whether a peer may serve the calls of `role` at `address`. The peer's certificate must
-// name the role. In a cluster without ps, worker N's certificate also serves a ps's calls at worker
-// N's address, and worker 0's certificate serves the coordinator's calls if there is no chief. A
-// certificate for every worker serves a ps's calls at any worker's address, but never the
-// coordinator's calls.
+// Returns whether a peer may serve, at `address`, the calls that daemons of `role` serve. The
+// peer's certificate must name the role. In a cluster without ps, worker N's certificate also
+// serves a ps's calls at worker N's address, and worker 0's certificate serves the coordinator's
+// calls if there is no chief. A certificate without an index, for every worker, serves a ps's calls
+// at any worker's address, but never the coordinator's calls.
 bool Serves(const PeerIdentity& peer, PeerRole role, const std::string& address,
             const NodeRights& nodes);
-// Returns the expected server at an address, for messages: "a ps", or "worker:1, which is the ps at
-// this address".
+// Returns who should serve the calls of `role` at `address`, for messages: "a ps", or "worker:1,
+// which is the ps at this address".
 std::string ServerText(PeerRole role, const std::string& address, const NodeRights& nodes);
 
 // Returns whether a peer may make the calls of `role`: its certificate has the role, or is worker
-// 0's where worker 0 is also the coordinator.
+// 0's in a cluster where worker 0 is also the coordinator.
 bool CallsAs(const PeerIdentity& peer, PeerRole role, const NodeRights& nodes);
 
 // What the peer of a connection may do.
@@ -54,14 +54,14 @@ class Access {
 
   // Returns PERMISSION_DENIED, with the peer and the call, unless the peer may make the call.
   absl::Status Check(std::string_view method) const;
-  // nullopt: the peer may speak for any task.
+  // The peer's identity; nullopt: the peer may speak for any task.
   const std::optional<PeerIdentity>& peer() const { return peer_; }
-  // The peer's task, such as "worker:3" (ServerCall::caller).
+  // The peer's task, such as "worker:3" (ServerCall::caller); "" without an identity.
   std::string task() const { return peer_.has_value() ? peer_->Task() : ""; }
 
  private:
   std::optional<PeerIdentity> peer_;
-  std::vector<PeerRole> roles_;  // roles of the peer
+  std::vector<PeerRole> roles_;  // the roles whose calls the peer may make
 };
 
 }  // namespace paracord

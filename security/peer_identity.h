@@ -1,5 +1,5 @@
 // The identity of a process: a URI in its certificate, spiffe://<cluster>/<role>/<index>. An
-// identity without an index stands for every task of the role. Pure.
+// identity without an index stands for every task of the role. A plain value.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ struct PeerIdentity {
   bool operator==(const PeerIdentity&) const = default;
 };
 
-// Returns INVALID_ARGUMENT with the fault in the URI.
+// Returns INVALID_ARGUMENT, with what is wrong, if the URI is no identity.
 absl::StatusOr<PeerIdentity> ParsePeerIdentity(std::string_view uri);
 
 }  // namespace paracord

@@ -1,5 +1,5 @@
 // How a process proves its identity and whom it trusts: the flags --tls-cert, --tls-key, --tls-ca,
-// --tls-crl, --token-file, --cluster-name and --insecure (daemon/security_flags.h). Plain facts.
+// --tls-crl, --token-file, --cluster-name, --http-clients and --insecure (daemon/security_flags.h).
 #pragma once
 
 #include <string>
@@ -14,26 +14,26 @@ namespace paracord {
 struct NodeRights {
   // Addresses of the workers by index. Worker N is also ps N, but only at its own address.
   std::vector<std::string> ps = {};
-  bool coordinator = false;  // worker 0 is also the coordinator: there is no chief
+  bool coordinator = false;  // worker 0 is also the coordinator: TF_CONFIG has no chief
 };
 
 struct SecurityOptions {
-  std::string cert;               // path of the own certificate and its chain, PEM
-  std::string key;                // path of the certificate's private key, PEM
-  std::string ca;                 // path of the authorities' certificates, PEM
-  std::string token_file;         // path of the secret that replaces a client's certificate
-  std::string cluster;            // cluster of peers; empty: that of the own certificate
-  bool insecure = false;          // plain text is allowed to other machines
+  std::string cert;               // path of the own certificate and its chain, PEM; empty: none
+  std::string key;                // path of the certificate's private key, PEM; empty: none
+  std::string ca;                 // path of the authorities' certificates, PEM; empty: no TLS
+  std::string token_file;         // path of the token that replaces a client's certificate
+  std::string cluster;            // cluster of all peers; empty: the own certificate's
+  bool insecure = false;          // connections to other machines may be in plain text
   std::string http_clients = {};  // roles that may read --http's pages, comma-separated; empty: all
   std::string crl = {};           // path of revocation lists, PEM; empty: none
-  NodeRights nodes = {};          // from the process's TF_CONFIG, not a flag
+  NodeRights nodes = {};          // from the process's TF_CONFIG, not from a flag
 
   // True if connections use TLS.
   bool tls() const { return !ca.empty(); }
 };
 
-// Returns INVALID_ARGUMENT if flags contradict each other, with the flag to add or to remove.
-// `listens`: peers dial the process, so it needs a certificate.
+// Returns INVALID_ARGUMENT, with the flag to add or to remove, if flags contradict each other or
+// one is missing. `listens`: peers dial the process, so it needs a certificate.
 absl::Status CheckSecurityOptions(const SecurityOptions& options, bool listens);
 
 }  // namespace paracord

@@ -1,8 +1,8 @@
 // Delta checkpoints. For a partition of a table, a delta has the rows changed since its base
 // checkpoint and, if the table grows, the ids of rows removed since. A partition's rows therefore
-// lie in a chain of checkpoints, and the oldest has them all. Every checkpoint has dense partitions
-// whole. Blocking free functions for the executor's thread. Errors are those of checkpoint.h, and
-// name the missing or damaged checkpoint.
+// lie in a chain of checkpoints, whose oldest link has all rows of its time. Every checkpoint has
+// dense partitions whole. Blocking free functions. Errors are those of checkpoint.h, and name the
+// missing or damaged checkpoint.
 #pragma once
 
 #include <cstdint>
@@ -25,20 +25,20 @@ namespace paracord {
 struct ChainLink {
   std::string directory;
   Manifest manifest;
-  std::vector<size_t> wanted;  // indices into the requested ids: partitions with rows here
+  std::vector<size_t> wanted;  // indices into the requested ids: those with rows in this link
 };
 
-// Returns the checkpoints that hold the partitions `ids`, from the oldest to the checkpoint in
-// `directory`. In the latter, every requested partition is wanted.
+// Returns the checkpoints that hold the rows of the partitions `ids`, from the oldest to the
+// checkpoint in `directory`, of which `manifest` is. In the latter, all of `ids` are wanted.
 absl::StatusOr<std::vector<ChainLink>> ReadChain(Files& files, const std::string& directory,
                                                  const Manifest& manifest,
                                                  std::span<const uint32_t> ids);
 
-// The checkpoints in which a reader has found damaged bytes. Several checkpoints may continue a
-// damaged one; a reader refuses each without reading the damage again. Thread-safe.
+// The checkpoints in which a reader has found damaged bytes. Several checkpoints may have a damaged
+// one in their chains; a reader refuses each of them without reading the damage again. Thread-safe.
 class KnownDamage {
  public:
-  // Returns the known damage of the checkpoint in `directory`, or OK.
+  // Returns the known damage of the checkpoint in `directory`; OK if none is known.
   absl::Status Of(const std::string& directory) const;
   // Records an error if it is DATA_LOSS. Other errors may pass, or are cheap to find again.
   void Note(const std::string& directory, const absl::Status& error);
@@ -50,52 +50,55 @@ class KnownDamage {
 
 // Returns the directory of the base of the checkpoint in `directory`.
 std::string BaseOf(const std::string& directory, const Manifest& manifest);
-// Adds to an error that it occurred in the chain of the checkpoint in `directory`.
+// Adds to an error that it occurred in the chain of the checkpoint in `directory`. OK stays OK.
 absl::Status InChainOf(const std::string& directory, const absl::Status& status);
-// Checks that the partition `id` can be continued from checkpoint `base` in `directory`.
-// FAILED_PRECONDITION: the base is of another run, or has a different partition.
+// Checks that the partition `id` of the delta with `manifest` can continue the checkpoint `base` in
+// `directory`. FAILED_PRECONDITION: the base is of another run, or has a different partition.
 absl::Status CheckSamePartition(const Manifest& base, const Manifest& manifest, uint32_t id,
                                 const std::string& directory);
-// Checks that the changed rows in `newer`, of the checkpoint in `directory`, were written against
-// the state `older` in its base.
+// Checks that the changed rows in `newer`, of the checkpoint in `directory` with `manifest`, were
+// written against the state `older` in its base. DATA_LOSS: they were not.
 absl::Status CheckContinues(const StoredPartition& older, const StoredPartition& newer,
                             const std::string& directory, const Manifest& manifest);
 
-// DATA_LOSS, without the partition's name: the changed rows of a delta have the id twice, or an id
-// that the partition does not have; or its rows are fewer or more than `table` says.
+// Errors DATA_LOSS, without the partition's name: the changed rows of a delta have the id twice
+// (ChangedTwice), or an id that the partition does not have (ChangedElsewhere). CheckRowsAfter
+// returns DATA_LOSS if `rows`, the number of rows after the changes, is not what `table` says.
 absl::Status ChangedTwice(uint64_t id);
 absl::Status ChangedElsewhere(uint64_t id);
 absl::Status CheckRowsAfter(const TableMetadata& table, uint64_t rows);
 
-// Returns the memory for a tensor, as PlaceFn. `delta`: the tensor has only changed rows.
+// Returns the memory for a tensor, as PlaceFn does. `delta`: the tensor has only changed rows.
 using LinkPlaceFn =
     std::function<TensorPlace(size_t index, bool delta, std::string_view slot, uint64_t elements)>;
-// Takes over the verified data of the partition `ids[index]` from one link. Errors are prefixed
-// with the names of checkpoint and partition.
+// Takes over the verified data that one link has of the partition `ids[index]`. The caller puts the
+// names of checkpoint and partition before its errors.
 using LinkDoneFn = std::function<absl::Status(size_t index, const StoredPartition& stored)>;
 
 class CheckpointRows;  // storage/checkpoint_rows.h
 
-// As ReadVariables in checkpoint.h, for a reader that may try several checkpoints. Tables whose
-// rows are left to `rows`, which may be null, have no values and no ids.
+// As ReadVariables in checkpoint.h, for a reader that may try several checkpoints: `known` is as in
+// ReadChained. A table whose rows are left in the files, for `rows` to read, gets no values and no
+// ids here; null: no rows are left.
 absl::StatusOr<std::vector<std::vector<float>>> ReadVariables(Files& files,
                                                               const std::string& directory,
                                                               const Manifest& manifest,
                                                               VariableIds* ids, KnownDamage& known,
                                                               CheckpointRows* rows = nullptr);
 
-// Reads what the links, the oldest first, have of the partitions that are wanted there, as
-// ReadChained does. `read` has, by place among the ids, what the newest link that was read before
-// says of a partition, and then what the last one says. `directory` is of the last link.
+// Reads what the links, the oldest first, have of the partitions that are wanted in them, as
+// ReadChained does. `directory` is the last link's. `read` has an entry for each id: what the
+// newest link that was read earlier says of the partition (nullopt: none was), and afterwards what
+// the last link says.
 absl::Status ReadLinks(Files& files, const std::string& directory,
                        const std::vector<ChainLink>& links, std::span<const uint32_t> ids,
                        const LinkPlaceFn& place, const LinkDoneFn& done,
                        std::vector<std::optional<StoredPartition>>& read, KnownDamage& known);
 
-// As ReadPartitions, through the whole chain: passes each link of a partition, oldest first, to
-// `place` and then `done`. Finishes the partitions of one file before reading the next file.
-// Returns the state at the last link. Refuses a chain with known damage without reading it, and
-// records new damage.
+// Reads partitions as ReadPartitions does, through their whole chain: passes each link of a
+// partition, oldest first, to `place` and then `done`. Finishes the partitions of one file before
+// reading the next file. Returns the state at the last link. Refuses a chain with damage in `known`
+// without reading it, and adds new damage to `known`.
 absl::StatusOr<std::vector<StoredPartition>> ReadChained(Files& files, const std::string& directory,
                                                          const Manifest& manifest,
                                                          std::span<const uint32_t> ids,

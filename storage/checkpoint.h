@@ -1,11 +1,11 @@
 // A checkpoint on disk (docs/checkpoints.md): directory names, MANIFEST.json and the tensors of a
 // ps file. The coordinator writes manifests, the ps write and read their files, and export and
-// evaluation read variables. Free functions over the Files seam that block, for the executor's
-// thread. Nothing here decides when a checkpoint is taken or which one is deleted.
+// evaluation read variables. Free functions over Files (common/files.h), which block. Nothing here
+// decides when a checkpoint is taken or which one is deleted.
 //
-// Every error names the file. DATA_LOSS: it is damaged or torn. NOT_FOUND: it is missing.
+// Errors name the file. DATA_LOSS: it is damaged or torn. NOT_FOUND: it is missing.
 // FAILED_PRECONDITION: it belongs to another run or checkpoint. UNIMPLEMENTED: it has a newer
-// format.
+// format. Other errors are those of Files.
 #pragma once
 
 #include <cstdint>
@@ -26,18 +26,19 @@
 
 namespace paracord {
 
-// Format 1, with ledgers in the header, can be read.
+// Formats of checkpoints: a reader of a format reads all smaller ones, too. This tree's readers
+// read all of these, and format 1, which has ledgers in the header.
 inline constexpr uint32_t kCheckpointFormat = 2;
 inline constexpr uint32_t kGrowingFormat = 3;  // checkpoints with growing tables
 // Checkpoints with a base, or with tables that have their own optimizer.
 inline constexpr uint32_t kChainFormat = 4;
 // Checkpoints in which a fixed table continues a base.
 inline constexpr uint32_t kFixedChainFormat = 5;
-// Checkpoints with epochs cut into lanes. Readers read all these formats.
+// Checkpoints with epochs cut into lanes.
 inline constexpr uint32_t kLanesFormat = 6;
 inline constexpr char kManifestName[] = "MANIFEST.json";
 
-// Returns the directory of all checkpoints of the job in `dir`.
+// Returns the directory of all checkpoints of the job whose directory is `dir`.
 std::string CheckpointsDirectory(const std::string& dir);
 
 // A checkpoint's name, "step-<step>-g<generation>-r<round>", decimal without leading zeros.
@@ -49,16 +50,18 @@ struct CheckpointName {
   std::string ToString() const;
   bool operator==(const CheckpointName&) const = default;
 };
+// Returns nullopt if `name` is not the name of a checkpoint.
 std::optional<CheckpointName> ParseCheckpointName(std::string_view name);
 
-// Returns the directory in which a round writes its files: "round-g<generation>-r<round>". The
-// commit renames it to the checkpoint's name, once every ps has answered and the step is known.
+// Returns the name of the directory in which a checkpoint round writes its files:
+// "round-g<generation>-r<round>". Once every ps has answered and the step is known, the commit
+// renames it to the checkpoint's name, except in an object store.
 std::string RoundDirectory(uint64_t generation, uint64_t round);
-// Returns the generation in the name of a checkpoint or of a round, or nullopt for other names.
+// Returns the generation in the name of a checkpoint or of a round; nullopt for other names.
 std::optional<uint64_t> GenerationOf(const std::string& name);
 
-// Returns the directory of a checkpoint's ps files: its own, or the round's directory in an object
-// store, which cannot rename.
+// Returns the directory of a checkpoint's ps files: the checkpoint's own, or the round's directory
+// in an object store, which cannot rename.
 std::string PsFilesDirectory(const std::string& directory);
 // In an object store, a file of this name in a round's directory means that the round will never
 // belong to a checkpoint (coordinator/leftovers.h).
@@ -71,33 +74,34 @@ struct ManifestFile {
   std::string name;
   uint64_t bytes = 0;
   uint32_t crc32c = 0;
-  std::string boot_id;  // boot id of the writing ps
+  std::string boot_id;  // boot id of the ps that wrote the file
 };
 
 struct ManifestPartition {
-  PartitionSpec spec;  // spec.ps() is the index into `files`
+  PartitionSpec spec;  // spec.ps() is the index of the partition's file in Manifest::files
   uint64_t updates = 0;
   uint64_t applied = 0;  // 0 if not trained
   uint64_t rejected = 0;
   bool healthy = true;
-  bool delta = false;  // a table's rows changed since Manifest::base only
+  bool delta = false;  // the file has only the rows (of a table) changed since Manifest::base
 };
 
 struct Manifest {
-  // Oldest version of a reader that understands the checkpoint.
+  // The least format (kCheckpointFormat ...) whose readers understand the checkpoint.
   uint32_t min_reader_version = kCheckpointFormat;
   std::string job_name;
-  std::string job_json;  // canonical
+  std::string job_json;  // the job file, in its canonical form
   std::string run_id;
-  CheckpointName name;          // step: least batches applied over the trained partitions
-  bool complete = false;        // the job is done; nothing will follow
+  CheckpointName name;          // step: the fewest batches that a trained partition has applied
+  bool complete = false;        // the job is done
   int64_t created_unix_ms = 0;  // for people
   DataPlan plan;
   std::vector<VariableSpec> variables;
   std::vector<ManifestPartition> partitions;  // indexed by id
   std::vector<ManifestFile> files;            // indexed by ps
-  nlohmann::json summary;                     // the coordinator's counters; null: none
-  std::string base;                           // checkpoint to continue (chain.h), or ""
+  // What summary.json would say of a job done now, and what the next coordinator needs; null: none.
+  nlohmann::json summary;
+  std::string base;  // the name of the checkpoint that this one continues (chain.h), or ""
 
   bool healthy() const;
 };
@@ -105,45 +109,49 @@ struct Manifest {
 // Returns the least `applied` over the partitions of trainable variables; 0 if there are none.
 uint64_t LeastApplied(const Manifest& manifest);
 
-// Returns the text of MANIFEST.json. The last line is the checksum.
+// Returns the text of MANIFEST.json, whose last key is the checksum (sealed_json.h).
 std::string ManifestToText(const Manifest& manifest);
 // Parses a manifest. Checks the checksum, the format, and that variables, partitions and files
-// match. `path` is for errors.
+// match each other. `path` is for errors.
 absl::StatusOr<Manifest> ParseManifest(std::string_view text, const std::string& path);
 // Reads the manifest in `directory`, whose name must be the checkpoint's.
 absl::StatusOr<Manifest> ReadManifest(Files& files, const std::string& directory);
 
 // Lists the checkpoints in `checkpoints_directory`, newest (greatest generation and round) first. A
-// checkpoint is a directory with a valid name and a manifest, damaged or not. An unreadable
-// directory counts, too, since it may be the newest. NOT_FOUND gives an empty list.
+// checkpoint is a directory with a valid name for which IsCheckpoint. Empty if
+// `checkpoints_directory` does not exist.
 absl::StatusOr<std::vector<CheckpointName>> ListCheckpoints(
     Files& files, const std::string& checkpoints_directory);
-// Returns whether a directory looks like a checkpoint. A reader that finds damage asks again,
-// because a coordinator may just have removed the checkpoint.
+// Returns whether a directory looks like a checkpoint: it has a manifest, damaged or not, and no
+// kRemovedName; or it cannot be listed, and may be the newest. A reader that finds damage asks
+// again, because a coordinator may just have removed the checkpoint.
 bool IsCheckpoint(Files& files, const std::string& directory);
 
-// Returns whether the newest sound checkpoint below DIR says that the job is done. Reads it whole,
-// because a coordinator falls back to an older checkpoint if there is damage.
+// Returns whether the newest checkpoint below `dir` is sound and says that the job is done. Reads
+// it whole, because a coordinator falls back to an older checkpoint if there is damage.
 bool JobIsComplete(Files& files, const std::string& dir);
-// The end of a job that may be extended. A daemon that starts waits `start_ms` (timeouts.start_s)
-// for a coordinator with more steps.
+// The end of a job. The job may be extended: a daemon that starts waits for `start_ms`
+// (timeouts.start_s) for a coordinator whose job has more steps.
 struct JobEnd {
-  std::string checkpoint;  // the newest checkpoint
+  std::string checkpoint;  // the name of the newest checkpoint
   int64_t start_ms = 0;
 };
+// As JobIsComplete; nullopt: the job is not done.
 std::optional<JobEnd> FindJobEnd(Files& files, const std::string& dir);
 
 // Reads a checkpoint and its bases whole, and checks manifests, sizes, checksums, the tensors of
 // each file, and that each delta continues the state in its base (damage_finder.h). Returns the
-// fault of the manifest, or a fault for each damaged file. Empty: sound.
+// fault of the manifest, or one for each damaged file and each base that does not fit; empty if the
+// checkpoint is sound.
 std::vector<absl::Status> FindDamage(Files& files, const std::string& directory);
-// Checks the manifest, and that each ps file exists with the right size, without reading tensors.
+// Checks the manifests of a checkpoint and its bases, and that each ps file exists with the right
+// size, without reading tensors.
 std::vector<absl::Status> FindObviousDamage(Files& files, const std::string& directory);
-// Returns an error for each ps file that is missing or has the wrong size.
+// Returns an error for each ps file that cannot be opened or has the wrong size.
 std::vector<absl::Status> FindWrongSizes(Files& files, const std::string& directory,
                                          const Manifest& manifest);
-// Returns whether an error means damage. Retrying would fail again, so the caller needs another
-// checkpoint.
+// Returns whether an error means damage: DATA_LOSS, NOT_FOUND, FAILED_PRECONDITION or
+// UNIMPLEMENTED. A retry would fail again, so the caller needs another checkpoint.
 bool SaysDamaged(const absl::Status& status);
 // Returns the first error of FindDamage, or OK.
 absl::Status VerifyCheckpoint(Files& files, const std::string& directory);
@@ -151,28 +159,29 @@ absl::Status VerifyCheckpoint(Files& files, const std::string& directory);
 // The state of a table's partition besides its rows. A fixed table has it only in a delta.
 struct TableMetadata {
   bool fixed = false;
-  uint32_t now = 0;                         // last batch that changed rows, modulo 2^31
-  bool steps = false;                       // rows have step counts
-  std::vector<std::string> slots;           // slots of a row, after its values
-  std::vector<std::string> row_slots = {};  // the slots with one number a row
+  uint32_t now = 0;                         // the last batch that changed rows, modulo 2^31
+  bool steps = false;                       // each row has a step count
+  std::vector<std::string> slots;           // the slots of a row, in order, after its values
+  std::vector<std::string> row_slots = {};  // the slots that have one number a row
   uint64_t admitted = 0, expired = 0, evicted = 0, dropped = 0;
-  // The state against which a delta was written.
+  // Of a delta: the state of its base, against which the delta was written.
   struct Since {
     uint32_t now = 0;
     uint64_t updates = 0;
-    std::string base = {};  // checkpoint with that state; absent in older files
+    std::string base = {};  // name of the checkpoint with that state; empty in older files
   };
   std::optional<Since> since = {};
   uint64_t rows = 0;  // in a delta: rows of the whole partition
 };
-// Returns the number of words in a row, and the first word of a slot. `slot` counts from 0.
+// Return the number of four-byte words in a row's record, and the first word of a slot in it.
+// `slot` is an index in table.slots.
 uint64_t RecordWords(const TableMetadata& table, uint64_t row_elements);
 uint64_t SlotWord(const TableMetadata& table, size_t slot, uint64_t row_elements);
-// Returns the first word of what readers of variables take of a row: its averages if it has some,
-// else its values.
+// Returns the first word of what readers of variables take of a row's record: its averages if it
+// has some, else its values.
 uint64_t ValuesWord(const TableMetadata& table, uint64_t row_elements);
-// Whether a growing table's row has expired. `touched` is as in the file; `expire` is in batches,
-// and 0 if no row expires.
+// Whether a growing table's row has expired: the last batch that touched it, `touched` in its
+// record, is more than `expire` batches ago. `expire` 0: no row expires.
 bool HasExpired(const TableMetadata& table, uint32_t touched, uint64_t expire);
 
 // The state of a partition in a ps file besides its tensors.
@@ -186,7 +195,7 @@ struct StoredPartition {
 
 // The states of tables' partitions, without ledgers, by id.
 using TableStates = std::map<uint32_t, StoredPartition>;
-// Reads the files of a checkpoint whole, without its bases. Returns the faults as FindDamage does,
+// Reads the files of a checkpoint whole, without its bases. Returns a fault for each damaged file,
 // and adds the states of tables in sound files to `tables`.
 std::vector<absl::Status> FindOwnDamage(Files& files, const std::string& directory,
                                         const Manifest& manifest, TableStates& tables);
@@ -194,12 +203,13 @@ std::vector<absl::Status> FindOwnDamage(Files& files, const std::string& directo
 // Memory for the elements of a tensor, in order. Empty: the tensor is not wanted.
 using TensorPlace = std::vector<PlacedIn<float>>;
 
-// Returns the memory for a tensor of the partition `ids[index]`: `elements` float32 or other
-// four-byte words. `slot` is empty for the values. A tensor without memory is only verified.
+// Returns the memory for a tensor of the partition `ids[index]`, which has `elements` float32 or
+// other four-byte words. `slot` is empty for the values. A tensor that gets no memory is only
+// verified.
 using PlaceFn = std::function<TensorPlace(size_t index, std::string_view slot, uint64_t elements)>;
 
 // Reads the partitions `ids`, in any order, and returns their states in the order of `ids`. Reads
-// each file once. The memory is valid only if the result is OK.
+// each file once. The memory is valid only if the result is OK. NOT_FOUND: there is no such id.
 absl::StatusOr<std::vector<StoredPartition>> ReadPartitions(Files& files,
                                                             const std::string& directory,
                                                             const Manifest& manifest,
@@ -214,19 +224,20 @@ inline constexpr char kStepsSlot[] = "steps";
 // the counts of ids that are not admitted yet.
 inline constexpr char kRowsSlot[] = "rows";
 inline constexpr char kCandidatesSlot[] = "candidates";
-// The ids of removed rows, in a delta.
+// The ids of removed rows, in a delta of a growing table.
 inline constexpr char kRemovedSlot[] = "removed";
-// The words of a row's id, with which it begins.
+// The number of words of a row's id, with which its record begins.
 inline constexpr uint64_t kRowIdWords = sizeof(uint64_t) / sizeof(float);
-// Returns the words before the values of a row: id, last batch, and optionally the step count.
+// Returns the number of words before the values of a row: id, last batch, and with `steps` the
+// step count.
 inline uint64_t RowHeaderWords(bool steps) { return steps ? 4 : 3; }
 
-// Ascending, distinct ids for each variable; empty for variables other than growing tables.
+// Ascending, distinct ids of rows for each variable; empty for all but growing tables.
 using VariableIds = std::vector<std::vector<uint64_t>>;
 
-// Reads and verifies all variables in the order of manifest.variables. Returns averages in place of
-// values if there are averages. A growing table has its unexpired rows by ascending id; `ids`,
-// unless null, receives the ids. For export and evaluation.
+// Reads and verifies all variables, in the order of manifest.variables. Returns the averages of a
+// variable if it has some, else its values. A growing table has its unexpired rows by ascending id;
+// `ids`, unless null, receives the ids. For export and evaluation.
 absl::StatusOr<std::vector<std::vector<float>>> ReadVariables(Files& files,
                                                               const std::string& directory,
                                                               const Manifest& manifest,
@@ -249,23 +260,23 @@ struct PartitionMetadata {
   std::optional<TableMetadata> table = {};
 };
 
+// Returns the metadata for the header of a ps file. `partitions` are by name.
 std::map<std::string, std::string> PsFileMetadata(
-    const PsFileIdentity& identity,
-    const std::map<std::string, PartitionMetadata>& partitions);  // keyed by name
-// Returns the text of a partition's ledger, and the name of the U8 tensor with the text. An
-// untrained partition has an empty ledger. Ledgers are not in the header, which they could
-// overflow.
+    const PsFileIdentity& identity, const std::map<std::string, PartitionMetadata>& partitions);
+// Return the text of a partition's ledger, and the name of the U8 tensor with the text. An
+// untrained partition has an empty ledger. Ledgers are not in the header, which they could make too
+// long.
 std::string LedgerToText(const Ledger& ledger);
 std::string LedgerTensorName(const std::string& partition);
-// Returns the metadata of a table's partition, or nullopt without metadata. Errors name the
+// Returns the metadata of a table's partition; nullopt if there are none. Errors name the
 // partition.
 absl::StatusOr<std::optional<TableMetadata>> ReadTableMetadata(
     const std::map<std::string, std::string>& metadata, const std::string& partition);
-// Returns the stored state of a partition, without its id. Errors name the partition.
+// Returns the stored state of a partition, with id 0. Errors name the partition.
 absl::StatusOr<StoredPartition> ReadCounts(const std::map<std::string, std::string>& metadata,
                                            const std::string& partition,
                                            const std::string& ledger_text);
-// Returns OK if the metadata have the expected identity. Does not compare the boot id.
+// FAILED_PRECONDITION: the metadata are of another identity. Does not compare the boot id.
 absl::Status CheckPsFileIdentity(const std::map<std::string, std::string>& metadata,
                                  const PsFileIdentity& expected);
 std::string SlotTensorName(const std::string& partition, const std::string& slot);

@@ -1,9 +1,9 @@
 // The rows of a checkpoint's tables, left in its files: for readers that look rows up in tables
 // larger than their memory. While ReadVariables (chain.h) goes through the verified files of a
-// chain, notes where the newest record of each row lies: 16 bytes a row of a growing table, and of
-// a fixed table for each row changed since the full checkpoint. Later, rows are read where they
-// lie. The files stay open, so that they can be read after somebody has removed the checkpoint.
-// Filled by one thread and constant afterwards; blocking. Errors are those of checkpoint.h.
+// chain, this class notes where the newest record of each row lies: in 16 bytes for each row of a
+// growing table, and for each row of a fixed table that changed since the full checkpoint. Read()
+// then reads rows from the files, which stay open, so that the checkpoint may be removed. Filled by
+// one thread and constant afterwards; blocking. Errors are those of checkpoint.h.
 #pragma once
 
 #include <cstdint>
@@ -24,10 +24,10 @@
 
 namespace paracord {
 
-// Returns, by variable, whether its rows should be left in the files for the values of all others
-// to take at most `bytes_max` bytes: nothing if all values fit, else every table whose rows are
-// larger than their place in the files. Reads headers alone. No rows are left in an object store,
-// where each would be a request.
+// Returns, by variable, whether its rows should be left in the files: none if all values fit in
+// `bytes_max` bytes, else those of all tables, except growing tables whose rows with their ids take
+// no more than 16 bytes each. Reads headers alone. No rows are left in an object store, where each
+// row would be a request.
 absl::StatusOr<std::vector<bool>> TablesToLeave(Files& files, const std::string& directory,
                                                 const Manifest& manifest, uint64_t bytes_max);
 
@@ -37,37 +37,38 @@ class CheckpointRows {
   CheckpointRows(const Manifest& manifest, const std::vector<bool>& left);
 
   bool Has(size_t variable) const { return tables_.contains(variable); }
-  // Reads the rows of `ids`, row-major and in their order, averages in place of values if there are
-  // averages. there[i] is 0 where a growing table has no row of ids[i], or the row has expired;
-  // the values of such a row are undefined. OUT_OF_RANGE: a fixed table has no such row.
+  // Reads the rows of `ids` in their order, row after row: averages if the table has averages, else
+  // values. Sets there[i] to 0 if a growing table has no row of ids[i], or the row has expired; the
+  // numbers of such a row are undefined. OUT_OF_RANGE: a fixed table has no such row.
   absl::Status Read(size_t variable, std::span<const uint64_t> ids, std::span<float> rows,
                     std::vector<char>& there) const;
 
-  // ---- For ReadVariables, which reads the links of a chain, oldest first.
+  // ---- For ReadVariables alone, which reads the links of a chain, oldest first.
 
-  // Called first, with links in which all partitions of the checkpoint are wanted. Opens the files
-  // of the tables.
+  // Called before PlaceOf and EndLink, with links in which all partitions of the checkpoint are
+  // wanted. Opens the files of the tables.
   absl::Status Open(Files& files, const std::vector<ChainLink>& links, KnownDamage& known);
   // As LinkPlaceFn and LinkDoneFn, for a partition of a table whose rows are left.
   TensorPlace PlaceOf(uint32_t partition, std::string_view slot, uint64_t elements);
   absl::Status EndLink(uint32_t partition, const StoredPartition& stored);
 
  private:
-  // What a link has of a partition: records, or the values of all rows of a fixed table, and
-  // perhaps their averages. Null: the file has no such tensor, which reading it reports.
+  // What a link has of a partition: records, or the values of all rows of a fixed table and perhaps
+  // their averages. A null `tensor`: the file has none, as an error of the read will say.
   struct Link {
     const SafetensorsFile* file = nullptr;
     bool records = false;
     const TensorInfo* tensor = nullptr;
     const TensorInfo* average = nullptr;
   };
-  // Rows at equal distances in a tensor; numbers are in bytes.
+  // Rows at equal distances (`stride`) in a tensor; `stride` and `values` are in bytes.
   struct Run {
     const SafetensorsFile* file;
     const TensorInfo* tensor;
     uint64_t stride;
     uint64_t values;  // the values' offset in a record
   };
+  // Where the newest record of a row lies: its run, and its place in the run.
   struct Place {
     uint64_t id;
     uint32_t run, record;
@@ -75,26 +76,27 @@ class CheckpointRows {
   struct Partition {
     size_t variable = 0;
     uint64_t row_begin = 0, row_end = 0;
-    std::deque<Link> links;         // not read yet
+    std::deque<Link> links;         // the links not read yet, oldest first
     std::vector<uint64_t> ids;      // the ids of the records in the link being read
-    std::vector<uint64_t> removed;  // ids that this link removes
-    TableMetadata now;              // the newest link's
+    std::vector<uint64_t> removed;  // the ids that the link being read removes
+    TableMetadata now;              // the state at the newest link read
     std::vector<Place> places;      // ascending ids
-    std::optional<uint32_t> whole;  // a fixed table's run of all rows
-    bool averages = false;          // `whole` has averages in place of values
+    std::optional<uint32_t> whole;  // the run of all rows of a fixed table
+    bool averages = false;          // `whole` has averages, not values
   };
   struct Table {
     bool growing = false;
     uint64_t width = 0;           // elements in a row
     uint64_t axis0 = 0;           // rows of a fixed table, shards of a growing one
-    uint64_t expire = 0;          // batches; 0: never
+    uint64_t expire = 0;          // rows expire after so many batches; 0: never
     std::vector<uint32_t> parts;  // partitions, in the order of their rows
   };
+  // A row to read.
   struct Wanted {
     const Partition* of;
     uint32_t run;
     uint64_t record;
-    size_t at;  // among the requested ids
+    size_t at;  // index among the requested ids
   };
 
   absl::Status OpenLink(Files& files, const ChainLink& link);

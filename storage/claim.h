@@ -1,6 +1,7 @@
-// The file DIR/generation-<n>, with which a coordinator claims a generation
-// (coordinator/generations.h). The text is unique, so it also proves that two processes share DIR:
-// a host's private directory with an equal name does not have the file.
+// The file DIR/generation-<n>, with which a coordinator claims generation n
+// (coordinator/generations.h), in DIR, the directory that all tasks of a job share. Each claim's
+// text is unique: a process that finds the text in its DIR shares DIR with the claimant, and has no
+// private directory of the same name.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +14,10 @@ namespace paracord {
 
 inline constexpr char kGenerationPrefix[] = "generation-";
 
-// Returns the text of the claim by the coordinator with `boot_id`.
+// Returns the text of the claim of `generation` by the coordinator with `boot_id`.
 std::string ClaimText(uint64_t generation, const std::string& boot_id);
 
-// Returns whether `dir` holds the claim `text` of `generation`, or an error if the storage cannot
-// tell.
+// Returns whether `dir` has the claim `text` of `generation`; an error if the storage cannot tell.
 absl::StatusOr<bool> SeesClaim(Files& files, const std::string& dir, uint64_t generation,
                                const std::string& text);
 

@@ -1,5 +1,5 @@
-// CRC-32C (Castagnoli), the checksum of all files that Paracord writes. A pure function over bytes,
-// by ISA-L, at about 10 GB/s. Detects damage, but not tampering.
+// CRC-32C (Castagnoli), the checksum in the files that Paracord verifies. A pure function over
+// bytes, by ISA-L, at about 10 GB/s. Detects damage, but not tampering.
 #pragma once
 
 #include <algorithm>
@@ -23,8 +23,8 @@ inline uint32_t Crc32c(std::span<const char> bytes, uint32_t crc = 0) {
   return crc;
 }
 
-// Combines the checksums of two adjacent byte ranges, so that ranges of a file can be read in
-// parallel.
+// Returns the checksum of two adjacent byte ranges from their checksums, so that ranges of a file
+// can be read in parallel.
 uint32_t Crc32cOfBoth(uint32_t first, uint32_t second, uint64_t second_bytes);
 
 }  // namespace paracord

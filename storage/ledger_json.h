@@ -1,5 +1,5 @@
-// The JSON form of a ledger in a ps file (docs/checkpoints.md). storage/checkpoint.h declares its
-// writer, LedgerToText. Pure; any thread.
+// The JSON form of a ledger in a ps file (docs/checkpoints.md). LedgerToText, in
+// storage/checkpoint.h, writes it. A pure function; any thread.
 #pragma once
 
 #include "common/json_text.h"

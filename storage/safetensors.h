@@ -1,8 +1,8 @@
 // The safetensors format (github.com/huggingface/safetensors, README "Format"): a little-endian
 // header length in 8 bytes, a JSON header, then the tensors' bytes without gaps. Used for
-// checkpoints, exports and initial weights, so that Python reads and writes them. The writer stores
-// F32, and text as U8, and computes a checksum of the whole file. Blocking; any thread for file
-// work, one thread for each writer.
+// checkpoints, exports and initial weights, so that Python reads and writes them. The writer takes
+// float32 values (F32), and text and other bytes (U8), and computes a checksum of the whole file.
+// Blocking; functions and open files may be used by any thread, a writer by one.
 #pragma once
 
 #include <algorithm>
@@ -25,12 +25,12 @@
 
 namespace paracord {
 
-// The limit of the format's own library, in bytes.
+// The longest header, in bytes, that the format's own library reads.
 inline constexpr uint64_t kSafetensorsHeaderMax = 100000000;
 
 struct TensorInfo {
   std::string name;
-  std::string dtype = "F32";  // spelling of the format
+  std::string dtype = "F32";  // in the format's spelling
   std::vector<uint64_t> shape;
   uint64_t begin = 0;  // bytes [begin, end) after the header
   uint64_t end = 0;
@@ -47,28 +47,32 @@ struct SafetensorsHeader {
 std::string ShapeText(std::span<const uint64_t> shape);  // "(3, 4)"
 
 // Parses strictly. Returns INVALID_ARGUMENT for gaps, overlaps, a wrong end, duplicate names,
-// unknown dtypes, and a header above kSafetensorsHeaderMax. `data_bytes`: bytes after the header.
+// unknown dtypes, deep nesting and too many values. `data_bytes`: how many follow the header.
+// Leaves data_begin 0.
 absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(std::string_view json,
                                                          uint64_t data_bytes);
 
-// Writes a file from front to back in one pass. Names and shapes are known in advance, so the
-// header comes first. Computes the checksum on the way.
+// Writes a file from front to back in one pass, the header first: names and shapes are known in
+// advance. Computes the checksum on the way.
 class SafetensorsWriter {
  public:
-  // `tensors` are in the order of their bytes. U8 tensors come last, so that the rest stays
-  // aligned. Create fills in begin and end.
+  // `tensors` are in the order of their bytes, and their begin and end are ignored. U8 tensors come
+  // last, so that the others stay aligned. INVALID_ARGUMENT: a name stands twice, or the tensors or
+  // the header are too large.
   static absl::StatusOr<std::unique_ptr<SafetensorsWriter>> Create(
       Files& files, const std::string& path, std::vector<TensorInfo> tensors,
       const std::map<std::string, std::string>& metadata);
 
-  // Appends the next bytes of the tensors. Calls may have any size.
+  // Append the next bytes of the tensors, in pieces of any size. INTERNAL: more bytes than the
+  // header says.
   absl::Status Append(std::span<const float> values);
   absl::Status Append(std::string_view bytes);
-  // Called after the last byte. Syncs the file, but not its directory.
+  // Called after the last byte. Syncs the file, but not its directory. INTERNAL: fewer bytes than
+  // the header says.
   absl::Status Finish();
 
-  uint64_t bytes() const { return bytes_; }    // of the file so far
-  uint32_t crc32c() const { return crc32c_; }  // of these bytes
+  uint64_t bytes() const { return bytes_; }    // size of the file so far
+  uint32_t crc32c() const { return crc32c_; }  // checksum of the file so far
 
  private:
   SafetensorsWriter(std::unique_ptr<WriteFile> file, std::string path, uint64_t bytes_total);
@@ -80,8 +84,8 @@ class SafetensorsWriter {
   uint32_t crc32c_ = 0;
 };
 
-// Memory for elements in order: contiguous, or runs of `run` elements, `stride` elements apart, of
-// each of which perhaps only the first `kept` elements have a place.
+// Memory for `size` elements in order: contiguous, or in runs of `run` elements, which begin
+// `stride` elements apart. Of each run perhaps only the first `kept` elements have a place.
 template <class T>
 struct PlacedIn {
   template <class Memory>
@@ -95,8 +99,8 @@ struct PlacedIn {
            uint64_t kept_elements)
       : data(to), size(count), run(run_elements), stride(stride_elements), kept(kept_elements) {}
 
-  // Copy elements to or from this memory, starting at element `first`. Those without a place are
-  // left out.
+  // Copy elements, of which the first is number `first`, to (Put) or from (Take) this memory.
+  // Elements without a place are left out.
   void Put(uint64_t first, std::span<const T> elements) const {
     ForRuns(first, elements.size(), [&](T* at, uint64_t done, uint64_t count) {
       std::memcpy(at, elements.data() + done, count * sizeof(T));
@@ -140,15 +144,15 @@ class SafetensorsFile {
   uint64_t bytes() const { return file_->size(); }
 
   // Reads elements [begin, begin + out.size()) of a tensor in header().tensors. Types other than
-  // F32 are converted (storage/tensor_numbers.h).
+  // F32 are converted (storage/tensor_numbers.h). OUT_OF_RANGE: the tensor has fewer elements.
   absl::Status ReadElements(const TensorInfo& tensor, uint64_t begin, std::span<float> out) const;
 
-  // Reads the bytes [begin, begin + out.size()) of a tensor unchanged.
+  // Reads the bytes [begin, begin + out.size()) of a tensor unchanged. OUT_OF_RANGE: it has fewer.
   absl::Status ReadBytes(const TensorInfo& tensor, uint64_t begin, std::span<char> out) const;
 
-  // Reads the whole file once, several ranges in parallel, and returns its checksum. Calls `place`
-  // for each tensor, in file order, before reading. The memory is valid only if the checksum
-  // matches.
+  // Reads the whole file once, several ranges in parallel, and returns its checksum. Before reading
+  // calls `place` for each tensor, in file order. The memory is valid only if the checksum is the
+  // expected one. INVALID_ARGUMENT: a tensor's place has another size than the tensor.
   absl::StatusOr<uint32_t> ReadAll(const std::function<BytesPlace(const TensorInfo&)>& place) const;
 
  private:
@@ -158,7 +162,7 @@ class SafetensorsFile {
   const std::unique_ptr<ReadFile> file_;
   const std::string path_;
   const SafetensorsHeader header_;
-  const std::string head_;  // bytes before the tensors, as validated
+  const std::string head_;  // the bytes before the tensors, as Open validated them
 };
 
 }  // namespace paracord

@@ -10,11 +10,12 @@
 
 namespace paracord {
 
-// Returns the text of `object` with its checksum under `key`. `object` must have at least one key,
-// but not `key`. Invalid UTF-8 is replaced.
+// Returns the text of `object`, with a checksum under `key` at its end. `object` must have at least
+// one key, but not `key`. Invalid UTF-8 is replaced.
 std::string SealJson(const nlohmann::ordered_json& object, std::string_view key);
 
-// Parses a text from SealJson. Returns DATA_LOSS with `path` if the text differs.
+// Parses a text from SealJson. Returns DATA_LOSS, with `path`, if its checksum does not fit, or its
+// end is missing.
 absl::StatusOr<nlohmann::json> OpenSealedJson(std::string_view text, std::string_view key,
                                               const std::string& path);
 

@@ -1,4 +1,4 @@
-// Converts tensors of foreign files from other types to float32. Pure.
+// Converts tensors of foreign files from other types to float32. Pure functions.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,11 @@
 
 namespace paracord {
 
-// Returns the bytes of an element, or 0 if ToFloats does not support the type.
+// Returns the bytes of an element; 0 if ToFloats does not support the tensor's type.
 uint64_t NumberBytes(const TensorInfo& tensor);
 
 // Converts out.size() elements. F64 is rounded. Returns INVALID_ARGUMENT with the tensor's name for
-// types that are not numbers, and for integers above 2^24, which float32 may not represent.
+// types that are not numbers, and for integers beyond 2^24 in magnitude, which float32 may lack.
 absl::Status ToFloats(const TensorInfo& tensor, std::string_view bytes, std::span<float> out);
 
 }  // namespace paracord

@@ -1,6 +1,6 @@
 // Writes the TFRecord container (tensorflow/core/lib/io/record_writer.h). A record is its length (8
 // bytes, little-endian), the masked CRC-32C of the length, the data, and the masked CRC-32C of the
-// data. The caller defines the data. Used by one thread of the owner, who syncs the file.
+// data. The caller decides what the data are, syncs the file, and uses a writer in one thread.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace paracord {
 
-// Returns the masked CRC-32C. A plain CRC is weak over data that contain CRCs.
+// Returns the CRC-32C, masked as TFRecord does: a plain CRC is weak over data that contain CRCs.
 uint32_t MaskedCrc(std::string_view bytes);
 
 class TfRecordWriter {

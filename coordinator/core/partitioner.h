@@ -1,6 +1,6 @@
 // Cuts variables along axis 0 into partitions, by exactly TensorFlow's three rules
-// (tensorflow/python/distribute/sharded_variable.py). Pure. placement.h chooses the ps of each
-// partition.
+// (tensorflow/python/distribute/sharded_variable.py). Pure functions. placement.h chooses the ps of
+// each partition.
 #pragma once
 
 #include <cstdint>
@@ -15,28 +15,31 @@ namespace paracord {
 
 inline constexpr uint64_t kPartitionsMax = uint64_t{1} << 16;
 
-// The length of axis 0 (1 for a scalar) and the bytes of one row.
+// The length of axis 0 (1 for a scalar), and the bytes of one row, a slice at one index of axis 0.
 struct VariableSize {
   uint64_t rows = 1;
   uint64_t row_bytes = 0;
 };
 
-// An error names the variable: it has no name, an axis of length 0, or more than 2^62 bytes.
+// INVALID_ARGUMENT names the variable, which has no name, an axis of length 0, or more than 2^62
+// bytes.
 absl::StatusOr<VariableSize> SizeOf(const VariableSpec& variable);
 
-// How many parts the rule asks for: at least 1, at most one a row.
+// How many partitions `rule` asks for: at least 1, at most one for each row.
 uint64_t PartCount(const VariableSize& size, const PartitionerSpec& rule);
 
 // Returns partitions in the order of `variables`, with ascending ids and names
-// "<variable>/part_<i>"; the first rows % parts parts have one row more. `ps` is left 0. Errors:
-// duplicate variable names, more than kPartitionsMax partitions, names too long for a checkpoint of
-// that many partitions, a partition above kPartitionBytesMax, and a model without trainable
-// variables.
+// "<variable>/part_<i>". Of P partitions of R rows, the first R % P have one row more. A growing
+// table has as many partitions as its spec has rows, whatever `rule` is. `ps` is left 0.
+// INVALID_ARGUMENT: an error of SizeOf, duplicate variable names, more than kPartitionsMax
+// partitions, names too long for the header of a checkpoint file, a partition above
+// kPartitionBytesMax, a constraint on a norm over axis 0 of a variable in several partitions, or no
+// trainable variable.
 absl::StatusOr<std::vector<PartitionSpec>> PartitionVariables(
     std::span<const VariableSpec> variables, const PartitionerSpec& rule);
 
-// Returns the bytes of each partition's parameters, without optimizer slots. Each shard of a
-// growing table, whose size is unknown, counts as a constant that spreads shards evenly.
+// Returns the bytes of each partition's parameters, without optimizer slots. The size of a growing
+// table is unknown: each of its partitions counts as 16 MiB, which spreads them evenly over ps.
 std::vector<uint64_t> PartitionBytes(std::span<const VariableSpec> variables,
                                      std::span<const PartitionSpec> partitions);
 

@@ -1,8 +1,8 @@
-// The phase of a job, and how long this coordinator has been in it. Owned by the core, which
-// decides when the next phase begins.
+// The phase of a job, when the cluster formed, and how long this coordinator has trained. Owned by
+// the core, which decides when the next phase begins.
 //
-// Invariants: no phase follows kEnded. formed_ms() is set when all ps are ready for the first time,
-// and stays.
+// Invariants: the core begins no phase after kEnded. formed_ms() is set at the beginning of the
+// first phase in which the ps serve (serving()), and stays.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,8 @@ class Phases {
     return phase_ == Phase::kTraining || phase_ == Phase::kEvaluating ||
            phase_ == Phase::kFinishing;
   }
-  // Begins a phase. True if the cluster has now formed, for the first time under this coordinator.
+  // Begins a phase. True if the cluster has formed with it: the phase is the first one under this
+  // coordinator in which the ps serve.
   bool Begin(Phase phase, int64_t now_ms) {
     if (training()) training_ms_ += now_ms - since_ms_;
     phase_ = phase;
@@ -46,7 +47,7 @@ class Phases {
   const int64_t started_ms_;
   Phase phase_ = Phase::kForming;
   int64_t since_ms_;
-  int64_t training_ms_ = 0;  // without the phase under way
+  int64_t training_ms_ = 0;  // in kTraining, without the phase under way
   std::optional<int64_t> formed_ms_;
 };
 

@@ -1,5 +1,5 @@
-// The choice of a ps for each partition: a pure function of the partitions' sizes and the number of
-// ps, so every start of a coordinator, and `paracord validate`, compute the same plan.
+// The choice of a ps for each partition. All functions are pure, so every start of a coordinator,
+// and `paracord validate`, compute the same placement.
 #pragma once
 
 #include <cstdint>
@@ -13,44 +13,46 @@
 
 namespace paracord {
 
-// Sets `ps` of each partition; `bytes` has the sizes, in the same order. Rules:
+// Sets `ps` of each partition; `bytes` has the sizes of `partitions`, in their order. Rules:
 //
 //   - "greedy": the largest partition first, each to the ps with the fewest bytes; ties go to the
-//     smaller partition id and the smaller ps index
-//   - "round_robin": in order, as in TensorFlow, counting every part of every variable
+//     smaller partition index and the smaller ps index
+//   - "round_robin": partition i to ps i modulo `ps_count`, as in TensorFlow
 //
-// INVALID_ARGUMENT for another rule, or no ps.
+// INVALID_ARGUMENT for another rule, or for no ps.
 absl::Status PlacePartitions(const std::string& rule, uint32_t ps_count,
                              std::span<const uint64_t> bytes, std::span<PartitionSpec> partitions);
 
 // Returns the new ps of each partition, in the order of `bytes`, when partitions held by `holders`
-// are spread over `ps_count` ps (at least 1). Partitions of removed ps move. Beyond that, as few
-// bytes move as bring the fullest ps within a tenth of the mean, where whole partitions allow it.
-// The largest partition moves first, each to the ps with the fewest bytes.
+// are spread over `ps_count` ps (at least 1). First the partitions of removed ps move, the largest
+// first, each to the ps with the fewest bytes. Then partitions move from the fullest ps to the ps
+// with the fewest bytes, each time the largest one that does not make the receiver the fuller ps,
+// until the fullest ps has at most 1.1 times the mean, or no partition is small enough.
 std::vector<uint32_t> Rebalance(uint32_t ps_count, std::span<const uint64_t> bytes,
                                 std::vector<uint32_t> holders);
 
 // A ps that may become the second holder of partitions.
 struct CopyPlace {
-  std::string address;  // another host than the first holder's is preferred
+  std::string address;
   bool available = true;
-  // Bytes for partitions of which it is the second holder.
+  // How many bytes of partitions the ps may get as their second holder.
   uint64_t room = std::numeric_limits<uint64_t>::max();
 };
 
-// Returns the second holder of each partition, or kNobody (layout.h). A second holder in `seconds`
-// stays if it is available and is not the first holder (`holders`). Otherwise the available ps with
-// the fewest bytes (of first and second partitions) is chosen, preferably on another host. The
-// largest partition is placed first.
+// Returns the second holder of each partition; kNobody (layout.h): none fits. A second holder in
+// `seconds` stays if it is available and is not the first holder (`holders`). A partition without
+// one gets an available ps with room: preferably on another host than the first holder, and then
+// the one with the fewest bytes, as first and second holder together. The largest partition is
+// placed first.
 std::vector<uint32_t> PlaceSeconds(std::span<const uint64_t> bytes,
                                    std::span<const uint32_t> holders, std::vector<uint32_t> seconds,
                                    std::vector<CopyPlace> ps);
 
-// Returns the bytes that each ps holds.
+// Returns the bytes of the partitions that each ps holds as first holder.
 std::vector<uint64_t> BytesOfPs(uint32_t ps_count, std::span<const uint64_t> bytes,
                                 std::span<const PartitionSpec> partitions);
 
-// Returns the largest over the mean; 1 is perfect, and the value for no bytes at all.
+// Returns the most bytes of a ps divided by the mean of all ps: 1 if they are equal, or all 0.
 double Imbalance(std::span<const uint64_t> bytes_of_ps);
 
 }  // namespace paracord

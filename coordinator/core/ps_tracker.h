@@ -1,19 +1,20 @@
-// The coordinator's view of the parameter servers of its job: the state of each, the calls in
-// flight, and the newest description that it gave of itself. Owned by the core, which calls Drive
-// at every step, hands on every answer, acts on the news that OnAnswer returns, and says when a ps
-// is to be adopted, loaded or told to leave.
+// The coordinator's view of the parameter servers of its job: the state of each ps, the calls in
+// flight, and the newest description that the ps gave of itself. Owned by the coordinator's core,
+// which calls Drive at every step, hands on every answer, acts on the news that OnAnswer returns,
+// and says when a ps is to be adopted, loaded or told to leave.
 //
 // A ps goes from kAway (no answer) through kSeen (answers, and obeys no newer coordinator) and
-// kAdopted (obeys this generation) to kReady (holds its partitions). A new generation takes every
-// ps that answers back to kSeen; a lost ps goes back to kAway.
+// kAdopted (obeys this generation) to kReady (holds its partitions and serves). A new generation
+// takes every ps that is not kAway back to kSeen; a lost ps goes back to kAway.
 //
 // In a job with copies a ps that serves no partition is a guest: training does not wait for it, and
 // it may be adopted and loaded with nothing while the other ps train. In asynchronous training only
-// first holders serve; in synchronous training second holders serve too (PartitionSpec.copies).
+// first holders serve; in synchronous training second holders serve too (PartitionSpec.copies). A
+// ps that is no guest is called needed.
 //
-// Invariants: of each kind at most one call to a ps is in flight, named by its tag; an answer with
-// a different tag is late and ignored. Ledgers are read from all ps at once, and only while all are
-// ready; a reading that one ps fails to answer never ends.
+// Invariants: of each kind of call to a ps, the answer to at most one is awaited, named by its tag;
+// an answer with another tag is late and ignored. Ledgers are read from all needed ps at once, and
+// only while all are ready; a reading is abandoned when one of these ps is lost.
 #pragma once
 
 #include <algorithm>
@@ -46,32 +47,32 @@ struct Ps {
   PsState state = PsState::kAway;
   PsDescription description;       // the newest, without the intervals of its ledgers
   std::string served_boot_id;      // the process that was last kReady
-  uint64_t served_generation = 0;  // the generation in which it was kReady
-  bool found_empty = false;        // without partitions when this coordinator found it
-  uint64_t call_tag = 0;           // tags of calls in flight; 0: none
+  uint64_t served_generation = 0;  // the generation in which it was last kReady
+  bool found_empty = false;        // had no partitions when found, before it was first kReady
+  uint64_t call_tag = 0;           // for each kind of call, the tag of the awaited answer; 0: none
   uint64_t hold_tag = 0;
   uint64_t ping_tag = 0;
   uint64_t ledger_tag = 0;
   uint64_t snapshot_tag = 0;
   uint64_t prepare_tag = 0;
-  int64_t retry_at_ms = 0;
-  int64_t ping_at_ms = 0;
-  int64_t prepare_at_ms = 0;               // no new order to prepare before this time
+  int64_t retry_at_ms = 0;                 // no call with `call_tag` before this time
+  int64_t ping_at_ms = 0;                  // when the next ping is due
+  int64_t prepare_at_ms = 0;               // no order to prepare before this time
   std::vector<uint32_t> prepare_ids = {};  // partitions of the newest order to prepare
-  std::string prepare_from = "";           // the checkpoint of that order
-  std::string no_room = "";                // why it can never hold these partitions
-  int64_t heard_ms = 0;                    // when it last answered
+  std::string prepare_from = "";           // the checkpoint of the newest order to prepare
+  std::string no_room = "";                // why it can never take the partitions of a move
+  int64_t heard_ms = 0;                    // when a ps of the job last answered without an error
   uint64_t heard_tag = 0;                  // the newest tag that it has answered
   int64_t away_since_ms = 0;
-  std::string loading_from;  // the checkpoint of the newest Load; "": it creates
-  // Since when it has failed to load or prepare, or not seen our DIR.
+  std::string loading_from;  // the checkpoint of the newest Load; "": the ps creates its partitions
+  // Since when it has failed to load or prepare a checkpoint, or had another --dir than ours.
   std::optional<int64_t> unread_since_ms;
   std::string problem;       // the newest error, for people
-  bool unreachable = false;  // since it is away, a call has failed
-  bool dial = true;          // no connection, or one to a wrong process
+  bool unreachable = false;  // a call failed to bring it back, since it is away
+  bool dial = true;          // the next call needs a new connection
   bool draining = false;
-  bool finished = false;                      // told to leave
-  std::vector<PartitionDescription> ledgers;  // from the present reading
+  bool finished = false;                      // was told to leave
+  std::vector<PartitionDescription> ledgers;  // from the present reading of the ledgers
   TableRates rates;
 };
 
@@ -79,19 +80,19 @@ struct Ps {
 struct PsNews {
   enum class Kind {
     kNone,
-    kReady,       // it holds its partitions and serves
-    kLost,        // it is away now
-    kDraining,    // it wants to leave once a checkpoint holds its state
-    kLedgers,     // the ledgers of all ps have been read
-    kSnapshot,    // it has answered the order for a snapshot
-    kUnreadable,  // `checkpoint` cannot be restored: try an older one
+    kReady,       // the ps holds its partitions and serves
+    kLost,        // the ps is away now
+    kDraining,    // the ps got SIGTERM, and wants to leave once a checkpoint holds its state
+    kLedgers,     // the ledgers of all needed ps have been read
+    kSnapshot,    // the ps has answered the order for a snapshot, perhaps with an error
+    kUnreadable,  // a checkpoint cannot be restored: try an older one
     kSuperseded,  // a newer coordinator leads
-    kHopeless,    // the job ends with `code`
+    kHopeless,    // the job cannot go on
   };
   Kind kind = Kind::kNone;
   std::string why = "";
-  std::string checkpoint = "";
-  ExitCode code = ExitCode::kFailed;
+  std::string checkpoint = "";        // with kUnreadable: what the ps cannot restore
+  ExitCode code = ExitCode::kFailed;  // with kHopeless: how the job has to end
 };
 
 class PsTracker {
@@ -100,42 +101,45 @@ class PsTracker {
   PsTracker(const CoreOptions& options, const Generation& generation, Effects& effects,
             int64_t now_ms);
 
-  // The run of the job is known. A ps that holds a different run is not used, unless TakeOver.
+  // The run of the job is known. A ps that holds another run is not used, unless TakeOver names it.
   void SetRun(const std::string& run_id) { run_id_ = run_id; }
-  // A ps that holds `run_id` is to be loaded with our run instead; "": there is no such run.
+  // A ps that holds the run `run_id` is to be loaded with our run instead; "": there is no such
+  // run.
   void TakeOver(const std::string& run_id) { taken_run_id_ = run_id; }
   // Sets which ps holds which partition. In a job with copies, a new generation has to follow if a
   // ps has gained or lost partitions.
   void SetLayout(std::vector<PartitionSpec> layout);
   // Whether the job needs the ps: it serves a partition, or the job has no copies.
   bool Needed(uint32_t index) const { return places_.empty() || places_[index] != kNobody; }
-  // The number of needed ps, and the place of a ps among them, by which sessions name it.
+  // The number of needed ps. PlaceOf: the index of a ps among the needed ps, by which the sessions
+  // of workers name the ps; kNobody: the ps is a guest.
   uint32_t needed() const { return places_.empty() ? size() : needed_; }
   uint32_t PlaceOf(uint32_t index) const { return places_.empty() ? index : places_[index]; }
-  // The number of first holders, which write the files of checkpoints, and the place of a ps among
-  // them; kNobody: the ps writes no file.
+  // The number of first holders, which write the files of checkpoints. FileOf: the index of a ps
+  // among the first holders, and of its file; kNobody: the ps writes no file.
   uint32_t writers() const { return files_.empty() ? size() : writers_; }
   uint32_t FileOf(uint32_t index) const { return files_.empty() ? index : files_[index]; }
-  // Sets the addresses of the job's ps. A ps that keeps its index and address keeps its state. If
-  // the partitions are known, a new generation and SetLayout have to follow.
+  // Sets the addresses of the job's ps, and forgets the invited ps. A ps that keeps its index and
+  // address keeps its state. If the partitions are known, a new generation and SetLayout must
+  // follow.
   void SetPs(const std::vector<std::string>& addresses, int64_t now_ms);
   const std::vector<PartitionSpec>& layout() const { return layout_; }
 
-  // Also looks at these ps, which a move is to bring in, until SetPs or SendAway. Their indices
-  // follow those of the job's ps.
+  // From now on also calls these ps, which a move is to bring in, until SetPs or SendAway. Their
+  // indices follow those of the job's ps.
   void Invite(const std::vector<std::string>& addresses);
-  // The invited ps. An invited ps that holds nothing and obeys no other coordinator is adopted;
-  // otherwise its `problem` says why not, or it has not answered yet.
+  // The invited ps. An invited ps that holds no partitions and obeys no newer coordinator is
+  // adopted; otherwise its `problem` says why not, or is empty before its first answer.
   const std::vector<Ps>& invited() const { return invited_; }
-  // Whether an invited ps is adopted in this generation and sees our DIR, as a Load of nothing
-  // showed.
+  // Whether an invited ps is adopted in this generation and has our --dir, as a Load without
+  // partitions has shown.
   bool IsIn(const Ps& invited) const {
     return invited.state == PsState::kAdopted && invited.description.run_id() == run_id_;
   }
-  // The adopted invited ps that still have to load nothing: only a Load shows whether a ps sees our
-  // DIR.
+  // The indices of adopted invited ps that are not in (IsIn) and are to get a Load without
+  // partitions now.
   std::vector<uint32_t> InvitedToLoad(int64_t now_ms) const;
-  // Asks all ps that answer, and the invited ones, for a sign of life.
+  // Asks all ps of the job, and the invited ps that are in, for a sign of life.
   void AskAll(int64_t now_ms);
   // Whether the ps has answered a call made after AskAll.
   bool AnsweredAskAll(uint32_t index) const { return At(index).heard_tag > ask_all_tag_; }
@@ -143,36 +147,38 @@ class PsTracker {
   void SendAway();
   // The job has ended: tells the invited ps to leave.
   void FinishInvited(ExitCode code, const std::string& reason);
-  // Orders a ps, invited or not, to prepare partitions of a checkpoint; adds the fence.
+  // Orders a ps, invited or not, to prepare the partitions in `prepare`; adds the fence (run id,
+  // generation and boot id).
   void Prepare(uint32_t index, LoadRequest prepare);
-  // Whether the ps has prepared these partitions (ascending) of the checkpoint.
+  // Whether the ps has prepared exactly the partitions `ids` (ascending) of the checkpoint.
   bool HasPrepared(uint32_t index, const std::string& checkpoint,
                    const std::vector<uint32_t>& ids) const {
     const Ps& ps = At(index);
     return ps.description.prepared() == checkpoint && ps.prepare_ids == ids;
   }
-  // The checkpoints that ps are reading to prepare partitions.
+  // The checkpoints that ps are now preparing partitions from.
   std::vector<std::string> CheckpointsInUse() const;
   const Ps& At(uint32_t index) const {
     return index < ps_.size() ? ps_[index] : invited_[index - ps_.size()];
   }
 
   const std::vector<Ps>& all() const { return ps_; }
-  // The needed ps. What other ps report of partitions says nothing about the job.
+  // The needed ps. What guests report of partitions says nothing about the job.
   std::vector<const Ps*> Holders() const;
   uint32_t size() const { return static_cast<uint32_t>(ps_.size()); }
   // The number of needed ps that are not away.
   size_t CountThere() const;
-  // Whether all, or any, of the needed ps are in this state, or drain.
+  // Whether all, or any, of the needed ps are in this state; whether any of them drains.
   bool AllAre(PsState state) const;
   bool AnyIs(PsState state) const;
   bool AnyDrains() const;
-  // Whether some partition has entered a batch, as far as is known.
+  // Whether some partition has entered a batch, by the newest descriptions.
   bool AnyEntered() const;
-  // Whether some ps holds partitions trained under an earlier coordinator.
+  // Whether some ps that is not away holds partitions of the job's run.
   bool AnyHoldsRun() const;
+  // Whether the ps holds exactly the partitions of the job's run that the layout gives it.
   bool HoldsItsPartitions(uint32_t index) const;
-  // Whether the ps holds partitions of this run, and only partitions that it is to hold.
+  // Whether the ps holds partitions of the job's run, and only such as the layout gives it.
   bool HoldsSomeOfIts(uint32_t index) const;
   // Whether the present process of the ps is the one that was last ready.
   bool IsLifeThatServed(uint32_t index) const {
@@ -181,40 +187,42 @@ class PsTracker {
   }
   // Whether a needed ps is adopted and does not hold exactly its partitions.
   bool AnyNeedsLoad() const;
-  // How often a ps that was ready has come back as a new process.
+  // How often a ps has recovered: it came back as a new process after it had been ready, or
+  // CountReplaced found it.
   uint64_t recoveries() const { return recoveries_; }
-  // Called when all ps are ready for the first time: an empty ps among ps that hold the run
-  // replaces a ps lost together with the last coordinator, and counts as a recovery.
+  // Called when all ps are ready for the first time: an empty ps, found beside ps that hold
+  // partitions, replaces a ps lost together with the last coordinator, and counts as a recovery.
   void CountReplaced();
 
-  // Calls the ps that are due: those away, and those that answer. `formed`: all were ready once.
-  // Returns why the job ends if a needed ps has been away for too long, which counts once the
-  // cluster has formed or a ps holds the run.
+  // Calls all ps, invited ones too, that are due for a call. `formed`: all ps were ready once.
+  // Returns why the job has to end: a needed ps has been away for longer than
+  // timeouts.ps_return_s, and the cluster has formed or a ps holds the run. nullopt: it goes on.
   std::optional<std::string> Drive(int64_t now_ms, bool formed);
-  // Takes an answer before the end of the job.
+  // Takes a ps's answer, before the end of the job; afterwards OnTold does.
   PsNews OnAnswer(const PsAnswerEvent& event, int64_t now_ms, bool formed);
 
-  // The ps in this state that are due for a call and have none in flight: of the needed ps, or of
-  // the guests.
+  // The ps in this state that are due for a call and await no answer to one: of the needed ps, or
+  // if not `needed` of the guests.
   std::vector<uint32_t> Idle(PsState state, int64_t now_ms, bool needed = true) const;
   void Adopt(uint32_t index);
-  // Orders the ps to load its partitions, or to keep them with new settings. `load` has the part
-  // that is the same for all ps; the fence and the partitions are added.
+  // Orders the ps to load its partitions, or if load.keep() to keep them with new settings. `load`
+  // is the same for all ps; adds the fence and the partitions.
   void Load(uint32_t index, LoadRequest load);
-  // The ps cannot be loaded now: tries again later.
+  // The ps cannot be loaded now: it is due again after kRepeatMs.
   void RetryLater(uint32_t index, int64_t now_ms);
-  // The ps holds its partitions and serves.
+  // The ps holds its partitions and serves: makes it kReady.
   void MarkReady(uint32_t index, int64_t now_ms);
   // A new generation begins: every ps that answers has to be adopted again.
   void BeginGeneration();
 
-  // Asks all ps for their ledgers. False, and nothing is asked, if a ps is not ready or a reading
-  // is under way.
+  // Asks all needed ps for their ledgers. False, and none is asked, if one of them is not ready or
+  // a reading is under way.
   bool ReadLedgers(int64_t now_ms);
   bool reading() const { return reading_; }
   // Abandons the reading under way.
   void StopReading() { reading_ = false; }
-  // Requests a new reading soon, because a worker met a gap or died.
+  // Requests a new reading soon (LedgersDue), because a worker died or found no ps with the state
+  // that it needs.
   void WantLedgers() { reread_ = true; }
   bool LedgersDue(int64_t now_ms) const;
   // When ledgers were last asked for.
@@ -223,46 +231,49 @@ class PsTracker {
   // after use.
   std::vector<const Ledger*> Ledgers() const;
   void ForgetLedgers();
-  // The id of a partition with non-finite values, by the ledgers just read.
+  // The id of a partition with non-finite values, by the reading that Ledgers returns.
   std::optional<uint32_t> NotFinite() const;
 
-  // In synchronous training: the greatest state of any partition, by the newest descriptions.
+  // In synchronous training: the most rounds that any partition of a needed ps has applied, by the
+  // newest descriptions.
   uint64_t GreatestState() const;
 
   // Orders a snapshot; adds the fence.
   void AskSnapshot(uint32_t index, SnapshotRequest request);
   // Answers to orders for snapshots are no longer expected.
   void ForgetSnapshots();
-  // Takes the state of partitions from a snapshot, which is newer than the last description.
+  // Takes the descriptions of partitions from a snapshot, which are newer than those of the ps.
   void SetPartitions(uint32_t index, const SnapshotReply& snapshot);
 
   // Tells an adopted ps to leave.
   void Finish(uint32_t index, ExitCode code, const std::string& reason);
-  // After the end of the job: tells ps to leave. A ps obeys only a coordinator that adopted it, so
-  // Tell first describes and adopts a ps where needed. Nothing is loaded, so a used generation may
-  // adopt it.
+  // After the end of the job: tells the ps to leave. A ps obeys only a coordinator that adopted it,
+  // so Tell first calls (describes) and adopts a ps where needed. Nothing is loaded, so a
+  // generation in which workers have trained may still adopt it.
   void Tell(const Exit& exit, int64_t now_ms);
   void OnTold(const PsAnswerEvent& event, int64_t now_ms);
-  // Whether every ps told to leave has answered; with `tell`, whether every ps has also been told.
+  // Whether every ps that was told to leave has answered; with `tell`, whether all ps except guests
+  // that are away have been told.
   bool AllTold(bool tell) const;
 
-  // This coordinator was suspended for `stopped_ms` and could hear nobody.
+  // This coordinator was suspended for `stopped_ms` and could hear no ps.
   void Forgive(int64_t stopped_ms, int64_t now_ms);
 
-  // Whether training can go on without the needed ps that are away: each was called without
-  // success, and every partition has a holder that is not away and holds all its partitions, or may
-  // load them (`load`, or a ps has been away for longer than timeouts.ps_return_s).
+  // Whether training can go on without the needed ps that are away. A call to each of them must
+  // have failed, and every partition needs a holder that is not away and holds all of its
+  // partitions. With `load`, or once a ps is away for longer than timeouts.ps_return_s, a holder
+  // may load them.
   bool OthersHoldAll(int64_t now_ms, bool load) const;
 
-  // For people, empty if there are none: the ps that are away, the ps that see another DIR, and
-  // exchanges that wait for slow readers.
+  // For people, empty if there are none: the needed ps that are away, the adopted ps with another
+  // --dir than ours, and the exchanges that wait for slow readers.
   std::vector<std::string> Missing() const;
   std::string OtherDirs() const;
   std::string SlowReaders() const;
 
  private:
   Fence FenceFor(const Ps& ps) const;
-  // Whether a ps holds nothing, our run, or the run that ours replaces.
+  // Whether the description shows no run, our run, or the run that ours replaces.
   bool IsOurs(const PsDescription& description) const;
   DescribeRequest Look() const;
   int64_t PingMs() const { return std::min<int64_t>(options_.job.timeouts.ps_ms / 4, 1000); }
@@ -295,14 +306,14 @@ class PsTracker {
   std::string run_id_;
   std::string taken_run_id_;
   std::vector<PartitionSpec> layout_;
-  std::vector<uint32_t> places_;  // index: ps; kNobody: a guest; empty: no copies
-  std::vector<uint32_t> files_;   // index: ps; kNobody: not a first holder
+  std::vector<uint32_t> places_;  // PlaceOf by index; empty: the job has no copies
+  std::vector<uint32_t> files_;   // FileOf by index; empty: the job has no copies
   uint32_t needed_ = 0;           // number of needed ps
   uint32_t writers_ = 0;          // number of first holders
   std::vector<Ps> ps_;
   std::vector<Ps> invited_;
   uint64_t last_tag_ = 0;
-  uint64_t ask_all_tag_ = 0;  // the newest call before AskAll
+  uint64_t ask_all_tag_ = 0;  // the tag of the newest call before AskAll
   uint64_t recoveries_ = 0;
   bool replaced_counted_ = false;
   int64_t look_at_ms_ = 0;  // when to look for a newer coordinator

@@ -1,6 +1,6 @@
-// Workers that may not take part, and why, for people: by task, and the newest. A refused worker
-// may ask again as often as it likes, so only some refusals in a second are logged. Owned by the
-// core.
+// Workers that may not take part, and why, for people: a reason for each task, and the newest
+// refusal. A refused worker may ask again as often as it likes, so at most ten refusals a second
+// are logged. Owned by the coordinator's core.
 #pragma once
 
 #include <cstdint>
@@ -16,15 +16,17 @@ class Refusals {
  public:
   explicit Refusals(Effects& effects) : effects_(effects) {}
 
-  // Tells a worker that asked to join to leave, and logs the refusal, unless there are too many.
+  // Answers the join `call` with an order to leave, for `reason`, and logs `logged` (Log).
   void Refuse(CallId call, ExitCode code, const std::string& reason, std::string logged,
               int64_t now_ms);
-  // Logs a refusal, unless there are too many.
+  // Takes `line` as the newest refusal, and logs it unless ten refusals were logged in this second.
   void Log(std::string line, int64_t now_ms);
-  // Remembers why a task may not take part, until Joined.
+  // Keeps the reason why a task may not take part, until Joined; of at most 100 tasks.
   void Remember(const std::string& task, const std::string& why);
+  // The task has a session: forgets its reason, and the newest refusal.
   void Joined(const std::string& task);
 
+  // The reasons given to Remember; key: task.
   const std::map<std::string, std::string>& by_task() const { return by_task_; }
   // The newest refusal; empty if a worker has joined since.
   const std::string& last() const { return last_; }
@@ -33,8 +35,8 @@ class Refusals {
   Effects& effects_;
   std::map<std::string, std::string> by_task_;
   std::string last_;
-  int64_t since_ms_ = 0;
-  uint64_t count_ = 0;  // refusals since `since_ms_`
+  int64_t since_ms_ = 0;  // when the second began in which refusals are counted
+  uint64_t count_ = 0;    // refusals since `since_ms_`
 };
 
 }  // namespace paracord

@@ -1,7 +1,6 @@
 // A report of a job for people: the source of `paracord status`, summary.json, charts, and the
-// summary in a checkpoint's manifest. The core, the shell or a test makes a report from a JobView.
-//
-// Invariant: all numbers of a report are of one instant.
+// summary in a checkpoint's manifest. The core, the shell or a test makes a report from a JobView,
+// and uses it in the same step: a JobView refers to the live objects of the core.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +17,9 @@ class Report {
  public:
   Report(const JobView& job, int64_t now_ms);
 
-  // The counters for job.state and for people, up to the present.
+  // The counters for job.state and for people: those of earlier coordinators and of this one.
   const JobCounters& counters() const { return counters_; }
-  // The number of samples in applied batches, each counted once.
+  // The number of samples in the batches that all partitions have applied, counted once per batch.
   uint64_t samples() const { return ledger_.samples; }
 
   // For `paracord status`; report.cc lists the keys. The history begins with epoch `history_from`,
@@ -31,24 +30,24 @@ class Report {
                           ExitCode code = ExitCode::kDone) const;
   // The reason of a job that is done.
   std::string DoneReason() const;
-  // The newest figures of training, for charts.
+  // The newest figures of training (loss, staleness, speed, number of workers), for charts.
   Chart TrainingChart() const;
 
  private:
-  // Counts over all partitions, from the newest descriptions of the ps.
+  // Counts of batches over all partitions, from the newest descriptions of the ps.
   struct LedgerCounts {
-    uint64_t batches = 0;  // the batches of the whole job
-    uint64_t applied_min = 0;
-    uint64_t applied_max = 0;
-    uint64_t rejected = 0;
-    uint64_t samples = 0;  // in applied batches, each counted once
-    bool healthy = true;
+    uint64_t batches = 0;      // the batches of the whole job
+    uint64_t applied_min = 0;  // in the partition that has applied the fewest
+    uint64_t applied_max = 0;  // in the partition that has applied the most
+    uint64_t rejected = 0;     // in the partition that has entered the most as rejected
+    uint64_t samples = 0;      // what samples() returns
+    bool healthy = true;       // all values are finite, as the ps report
   };
   static LedgerCounts CountsOf(const JobView& job);
   uint64_t BatchesDone() const;
   double SamplesPerSecond() const;
-  // The seconds until the last batch at the recent rate; a job may stop earlier. nullopt: not
-  // known.
+  // The seconds until the last batch of the job at the recent rate, if the job does not stop
+  // earlier. nullopt: not known, for example because training waits.
   std::optional<double> SecondsLeft() const;
 
   const JobView job_;
@@ -60,12 +59,14 @@ class Report {
 
 struct PartitionSize {
   std::string name;
-  uint64_t bytes = 0;  // values only
+  // The size of the partition's parameters; in a growing table, the memory of its rows.
+  uint64_t bytes = 0;
 };
-// The largest partitions of each ps, largest first, at most `most` each.
+// For each ps, the `most` largest partitions of which it is the first holder, largest first.
 std::vector<std::vector<PartitionSize>> LargestPartitions(const JobView& job, size_t most);
 
-// Charts of the evaluation results from number `index` on that people may see.
+// A chart of each evaluation result that people may see (Evaluations::told), from number `index`
+// on.
 std::vector<Chart> EvaluationCharts(const JobView& job, size_t index);
 
 }  // namespace paracord

@@ -1,8 +1,9 @@
-// The decision of the core, at the start of each generation of a synchronous job, about what the ps
-// begin with: every ps keeps its partitions, or all ps load one checkpoint, except perhaps ps whose
-// partitions have the checkpoint's state. The checkpoint is chosen once, so all ps load the same
-// checkpoint even if a newer one is committed meanwhile. Owned by the core, which decides when all
-// ps have been adopted (held.h). Emits no effects.
+// The decision at the start of each generation of a synchronous job about what the ps begin with:
+// every ps keeps its partitions, or all ps load one checkpoint, except perhaps ps whose partitions
+// have the checkpoint's state: the same number of rounds applied. The checkpoint is chosen once in
+// a generation, so all ps load the same checkpoint even if a newer one is committed meanwhile.
+// Owned by the core, which decides when all ps that are not away have been adopted (held.h). Does
+// no I/O.
 //
 // Invariants: a generation decides at most once. A wanted rollback stays wanted, through
 // generations that end before all ps are ready.
@@ -18,7 +19,7 @@ namespace paracord {
 
 class Rollback {
  public:
-  // All ps are to load a checkpoint, whatever they hold, because of `why`.
+  // All ps are to load a checkpoint, whatever they hold; `why` is the reason for people.
   void Want(std::string why) { wanted_ = std::move(why); }
   // Why a rollback is wanted; empty: the states that the ps hold decide.
   const std::string& wanted() const { return wanted_; }
@@ -28,19 +29,20 @@ class Rollback {
     from_.reset();
     keep_.clear();
   }
-  // Decides that each ps goes on with its partitions.
+  // Decides that each ps keeps its partitions.
   void GoOn() { decided_ = true; }
   // Decides that all ps load `checkpoint`, or create their partitions if it is "". The ps in `keep`
-  // (by index) hold the checkpoint's state already, and go on with it.
+  // (by index) hold the checkpoint's state already, and keep their partitions.
   void LoadAll(std::string checkpoint, std::vector<bool> keep = {}) {
     decided_ = true;
     from_ = std::move(checkpoint);
     keep_ = std::move(keep);
   }
   bool decided() const { return decided_; }
-  // The checkpoint that all load; nullopt if each ps goes on with its partitions.
+  // The checkpoint that the ps load ("": they create partitions); nullopt if each ps keeps its
+  // partitions.
   const std::optional<std::string>& from() const { return from_; }
-  // Whether this ps goes on with its partitions.
+  // Whether this ps keeps its partitions.
   bool Keeps(uint32_t ps) const { return !from_.has_value() || (ps < keep_.size() && keep_[ps]); }
 
   // All ps would have to load a checkpoint, and no checkpoint of the job can be restored.

@@ -1,7 +1,7 @@
-// Measures when the round under way began and how long a round takes: the time between two steps of
-// the lane that is furthest behind. Pure; owned by LaneLeases.
+// Measures when the round under way began and how long a round takes: the time in which the lane
+// that is furthest behind gets one round further. Does no I/O; owned by LaneLeases.
 //
-// Invariant: a rest between two epochs is not part of any round.
+// Invariant: the time between two epochs is not part of any round.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +16,10 @@ class RoundClock {
   // The lane that is furthest behind is at round `least`.
   void Note(uint32_t least, int64_t now_ms);
 
-  // When the round under way began.
+  // When the lane that is furthest behind reached its round.
   int64_t began_ms() const { return began_ms_; }
-  // The usual time of a round, a mean weighted towards the newest; nullopt before the first.
+  // The usual time of a round, a mean weighted towards the newest; nullopt before the end of the
+  // first round.
   std::optional<double> usual_ms() const { return usual_ms_; }
 
  private:

@@ -1,9 +1,10 @@
-// Gaps that workers report in synchronous training: no partition serves the state on which a batch
-// has to be computed. Usually another worker has computed the batch meanwhile, as the ledgers show.
-// If repeated readings show a partition without the batch, its state unserved, and no progress
-// anywhere, the state is lost and waiting is futile. If the state is served although a partition
-// lacks the batch, the worker's report was false. Pure; owned by the core, which reads the ledgers
-// after each report.
+// Judges the gaps that workers report in synchronous training. A worker meets a gap if no ps
+// serves the state (the values after so many rounds) on which it has to compute a batch. Usually
+// another worker has computed the batch meanwhile, as the ledgers show. If repeated readings of the
+// ledgers show a partition without the batch, no ps with the state, and no progress in any
+// partition, the state is lost and waiting is futile. If the state is served although a partition
+// lacks the batch, the worker's report was false. Does no I/O; owned by the core, which reads the
+// ledgers after each report.
 #pragma once
 
 #include <cstdint>
@@ -25,33 +26,34 @@ class RoundGaps {
   void Note(const BatchId& batch, uint64_t session) {
     noted_[{batch.split(), batch.batch()}].insert(session);
   }
-  // The ledgers have been asked for, and will judge the gaps reported so far.
+  // The ledgers are being read: the reading will judge the gaps reported so far.
   void LedgersAsked() { asked_.merge(std::exchange(noted_, {})); }
-  // The answer of the ps to the newest reading.
+  // What the newest reading of the ledgers showed.
   struct Reading {
     uint64_t epoch = 0;
-    std::vector<uint32_t> next = {};  // for each lane, the batches that all partitions have
-    uint64_t entered = 0;             // the sum over all partitions
-    bool served = true;               // every partition serves the least state of all
+    std::vector<uint32_t> next = {};  // for each lane, how many batches all partitions have entered
+    uint64_t entered = 0;             // batches entered, summed over all partitions
+    bool served = true;               // all partitions can serve the least state of any of them
   };
   struct Judgement {
-    // The batch that has been reported kReportsMax times, each time before a different reading,
-    // while no partition entered anything and the state was not served.
+    // A batch that kReportsMax readings found reported and missing, while no partition entered
+    // anything and the state was not served.
     std::optional<BatchId> lost = {};
-    std::set<uint64_t> untrue = {};  // sessions that reported a gap where there is none
+    std::set<uint64_t> untrue = {};  // sessions that reported a gap although the state is served
   };
+  // Judges the gaps reported before the newest LedgersAsked.
   Judgement LedgersRead(const Reading& reading);
-  // Forgets everything: a new generation or another epoch begins.
+  // Forgets all reports: a new generation or another epoch begins.
   void Forget();
 
  private:
   using Place = std::pair<uint64_t, uint32_t>;          // lane, batch
-  using Reports = std::map<Place, std::set<uint64_t>>;  // -> sessions
+  using Reports = std::map<Place, std::set<uint64_t>>;  // values: sessions
 
-  Reports noted_;  // since the ledgers were last asked for
-  Reports asked_;
-  std::map<Place, uint32_t> reports_;
-  uint64_t entered_ = 0;
+  Reports noted_;                      // since the ledgers were last asked for
+  Reports asked_;                      // before that, and not judged yet
+  std::map<Place, uint32_t> reports_;  // readings that found the batch reported and missing
+  uint64_t entered_ = 0;               // Reading::entered of the newest reading
 };
 
 }  // namespace paracord

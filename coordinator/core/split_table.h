@@ -1,6 +1,6 @@
-// The splits (or lanes) of one epoch: which are left to do, and which sessions lease them. Pure;
-// owned by the core. Reports of workers only steer leases: an epoch is complete when Load() with
-// all ledgers says so, never because of reports.
+// The splits (or lanes) of one epoch: which are left to do, and which sessions lease them. Does no
+// I/O; owned by the core. Reports of workers only steer leases: the core closes an epoch by the
+// ledgers (CoversAll), never because of reports.
 #pragma once
 
 #include <cstdint>
@@ -21,34 +21,34 @@ struct LeaseState {
   uint64_t session = 0;
   uint64_t split = 0;
   uint32_t next = 0;  // the first batch not reported yet
-  uint32_t end = 0;   // end of the lease; without lanes, of the split
+  uint32_t end = 0;   // one past the last batch; without lanes the end of the split
   int64_t granted_ms = 0;
-  int64_t progress_ms = 0;  // when `next` last grew; at first granted_ms
-  bool backup = false;      // second lease of a lane, for one round
+  int64_t progress_ms = 0;  // when the worker last reported progress; at first granted_ms
+  bool backup = false;      // a second lease of a lane, for one round
 };
 
 class SplitTable {
  public:
-  // The epoch has `batches` batches to do; splits beyond them do not exist.
+  // An epoch of `batches` batches; the plan's splits beyond them do not exist.
   SplitTable(uint64_t epoch, uint64_t batches, const DataPlan& plan);
 
   uint64_t epoch() const { return epoch_; }
   uint64_t batches() const { return batches_; }
 
-  // Takes the state of the ledgers: next[s] is the least missing batch of split s in any trained
-  // partition; splits beyond the end of `next` count as 0. May move a split back.
+  // Takes the state of the ledgers: next[s] is the first batch of split s that some trained
+  // partition lacks, and 0 for splits beyond the end of `next`. May move a split back.
   void Load(const std::vector<uint32_t>& next);
-  // The ledgers have been asked for, and will contain everything reported so far.
+  // The core has asked for the ledgers, which will contain everything reported so far.
   void LedgersAsked();
   // A lane of which a session reported batches that the ledgers should contain and do not. Session
-  // 0: the reporter is not known any more.
+  // 0: `next` of the lane came from the ledgers.
   struct Unfounded {
     uint64_t lane = 0;
     uint64_t session = 0;
   };
-  // Returns the lanes where `next`, from the ledgers, is behind the reports that came before the
-  // ledgers were asked for. Up to `pending` batches of each lane may be missing, because a ps has
-  // received them and not entered them in its ledger.
+  // Returns the lanes where `next`, from the ledgers, is behind the reports that came before
+  // LedgersAsked. Up to `pending` batches of each lane may be missing, because a ps has received
+  // them and not yet entered them in its ledger.
   std::vector<Unfounded> UnfoundedIn(const std::vector<uint32_t>& next, uint32_t pending) const;
   // Whether every split is done as far as ledgers and reports say.
   bool AllDone() const { return open_splits_ == 0; }
@@ -56,79 +56,85 @@ class SplitTable {
   // Whether there is a split that is neither done nor leased.
   bool HasFree() const { return !free_.empty() || splits_.size() < count_; }
   // Leases the first split that is neither done nor leased nor in `withheld`; nullopt if there is
-  // none. The caller adds the rejected batches. Lease ids and times have to ascend.
+  // none. The caller adds the rejected batches to the lease. Ids and times of leases have to ascend
+  // from grant to grant.
   std::optional<Lease> Grant(uint64_t lease_id, uint64_t session, int64_t now_ms,
                              const std::set<uint64_t>& withheld = {});
-  // Leases a free lane; the lease ends at `end` or with the lane.
+  // Leases a free lane up to batch `end`, but for at least one batch, and at most to the lane's
+  // end.
   Lease GrantLane(uint64_t lane, uint64_t lease_id, uint64_t session, int64_t now_ms, uint32_t end);
   // Adds a second lease to a lane that another session holds, for the batch of `round` alone.
   Lease GrantBackup(uint64_t lane, uint64_t lease_id, uint64_t session, int64_t now_ms,
                     uint32_t round);
-  // Moves the end of a lane's lease to `end`, at most to the end of the lane.
+  // Moves the end of a lane's lease on to `end`, at most to the end of the lane, and never back.
   Lease Extend(LeaseState& lease, uint32_t end);
-  // Adds a second lease to a split that another session alone has leased for longer than `age_ms`,
-  // the oldest lease first; nullopt if there is none. Harmless: the ledgers drop duplicate pushes.
+  // Adds a second lease to a split not in `withheld` that one other session alone has leased, for
+  // at least `age_ms`: the split with the oldest such lease; nullopt if there is none. Harmless:
+  // the ledgers drop duplicate pushes.
   std::optional<Lease> GrantAgain(uint64_t lease_id, uint64_t session, int64_t now_ms,
                                   int64_t age_ms, const std::set<uint64_t>& withheld = {});
 
-  // The lanes that are furthest behind, block the others, and have a single lease without progress
-  // since `since_ms`.
+  // The unfinished lanes that are furthest behind and have a single lease, without progress since
+  // `since_ms`.
   std::vector<uint64_t> LanesBehind(int64_t since_ms) const;
   // Whether the lane is not done and has exactly one lease, held by another session.
   bool IsWithAnother(uint64_t lane, uint64_t session) const;
-  // The same for a lane that is also the furthest behind.
+  // Whether IsWithAnother, and the lane is furthest behind.
   bool IsBehindWithAnother(uint64_t lane, uint64_t session) const {
     return splits_[lane].next == least() && IsWithAnother(lane, session);
   }
 
   // Null if there is no such lease any more. The pointer is valid until a lease is granted or ends.
   LeaseState* Find(uint64_t lease_id);
-  // Takes a worker's report, which is only advice: all batches below `next` are entered everywhere.
+  // Takes a worker's report, which is only advice: all partitions have entered all batches of the
+  // split below `next`.
   void Progress(LeaseState& lease, uint32_t next);
   void End(uint64_t lease_id);
   void EndAllOf(uint64_t split);
-  // Ends the leases of a session except those in `held`, and returns them.
+  // Ends the leases of a session except those in `held`, and returns the ended leases.
   std::vector<LeaseState> EndSession(uint64_t session, const std::set<uint64_t>& held = {});
 
   const absl::btree_map<uint64_t, LeaseState>& leases() const { return leases_; }
-  // The latest batch at which a lease ends; 0: there are none.
+  // The greatest end of a lease, as a batch number in its split; 0 if there are no leases.
   uint32_t LeasedTo() const;
-  uint64_t LeasesOf(uint64_t session) const;
+  uint64_t LeasesOf(uint64_t session) const;            // number of its leases
   std::vector<uint64_t> IdsOf(uint64_t session) const;  // ids of its leases
-  // Whether the session holds a lease of a split other than `split`. Used after a worker's death:
-  // if workers on different splits survive, the dead worker's batch is to blame rather than a cause
+  // Whether the session holds a lease of a split other than `split`. Asked after a worker's death:
+  // if workers on other splits survive, the dead worker's batch is to blame rather than a cause
   // common to all workers.
   bool HasOtherThan(uint64_t session, uint64_t split) const;
+  // How many batches of the epoch are done as far as ledgers and reports say.
   uint64_t batches_done() const;
 
   bool has_lanes() const { return plan_.lanes() > 0; }
-  // For an epoch with lanes, all of which are in the table from the start:
+  // The functions from here on are for epochs with lanes. All lanes are in the table from the
+  // start.
   uint64_t splits() const { return count_; }
   bool IsFree(uint64_t lane) const { return free_.contains(lane); }
   const std::set<uint64_t>& free_lanes() const { return free_; }
-  // How often a lane has become free.
+  // How often splits or lanes have become free.
   uint64_t freed() const { return freed_; }
   uint32_t NextOf(uint64_t lane) const { return splits_[lane].next; }
-  // How many batches of the lane all partitions have entered, by the ledgers read last.
+  // How many batches of the lane all partitions have entered, by the last Load.
   uint32_t EnteredOf(uint64_t lane) const { return splits_[lane].entered; }
   uint32_t EndOf(uint64_t lane) const { return splits_[lane].end; }
   bool IsDone(uint64_t lane) const { return splits_[lane].next >= splits_[lane].end; }
-  // front: the round of the lane furthest ahead. least: the round of the unfinished lane furthest
-  // behind, or the end of the longest lane if all are done.
+  // front: the round that the lane furthest ahead has reached. least: the round that the unfinished
+  // lane furthest behind has reached; front() if all lanes are done.
   uint32_t front() const;
   uint32_t least() const;
-  // Returns for each lane the session with its oldest lease; 0: it is free.
+  // Returns for each lane the session with its oldest lease; 0: the lane is not leased.
   std::vector<uint64_t> Holders() const;
 
  private:
   struct Split {
     uint32_t next = 0;
     uint32_t end = 0;
-    uint32_t holders = 0;
-    uint32_t entered = 0;   // `next` by the ledgers
+    uint32_t holders = 0;   // number of leases
+    uint32_t entered = 0;   // `next` by the last Load
     uint64_t reporter = 0;  // the session that reported `next`; 0: the ledgers did
   };
-  // Adds the next split to the table; false if all are in it.
+  // Adds the next split of the epoch to splits_; false if all are in it.
   bool Begin();
   Lease MakeLease(LeaseState lease);
   Lease ToProto(const LeaseState& lease) const;
@@ -138,26 +144,27 @@ class SplitTable {
   const uint64_t batches_;
   const DataPlan plan_;
   const uint64_t count_;  // number of splits
-  // The splits up to the last one begun: an epoch may have millions.
+  // The splits of the epoch up to the last one added: an epoch may have millions.
   std::vector<Split> splits_;
-  uint64_t open_splits_;     // splits not done, including those not in splits_
-  std::set<uint64_t> free_;  // members of splits_: open and not leased
+  uint64_t open_splits_;     // number of splits not done, including those not in splits_
+  std::set<uint64_t> free_;  // indices in splits_ of those not done and not leased
   uint64_t freed_ = 0;
-  std::vector<Split> asked_;  // with lanes: splits_ when the ledgers were asked for
+  std::vector<Split> asked_;  // splits_ at the last LedgersAsked; without lanes empty
   // Thousands of leases, some looked up at every report: a B-tree has few cache misses.
   absl::btree_map<uint64_t, LeaseState> leases_;
   absl::btree_set<std::pair<uint64_t, uint64_t>> leases_of_;  // (session, lease)
 };
 
-// Returns for each split of `epoch` the least missing batch in any of the ledgers, up to the last
-// split that all of them have begun; empty if there is no ledger. Splits after that count as 0.
+// Returns for each split of `epoch` the first batch that some ledger lacks, up to the last split
+// that all ledgers have begun; empty if there is no ledger. For later splits the first batch is 0.
 std::vector<uint32_t> LeastNext(const std::vector<const Ledger*>& ledgers, uint64_t epoch,
                                 uint64_t batches, const DataPlan& plan);
 
-// Whether `next` (LeastNext) says that every ledger has all of the epoch's batches.
+// Whether `next`, from LeastNext, says that every ledger has all of the epoch's batches.
 bool CoversAll(const std::vector<uint32_t>& next, uint64_t batches, const DataPlan& plan);
 
-// One past the last batch of the job that some ledger has entered, in the order of the plan.
+// One past the last batch that some ledger has entered, counted across epochs in the order of the
+// plan; 0 if there is none.
 uint64_t BatchesReached(const std::vector<const Ledger*>& ledgers, const DataPlan& plan);
 
 // The number of epochs up to the last one of which some ledger has entered a batch.

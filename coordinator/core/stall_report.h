@@ -1,8 +1,9 @@
-// Tells people who waits for whom and why: in answers to workers without work, in `paracord status`
-// and in the log. The core owns the only StallReport, which logs.
+// Tells people which task waits for which other, and why: in answers to workers without work, in
+// `paracord status` and in the log. The core owns the only StallReport, which logs.
 //
-// Invariants: each cause that stops training is logged once, even if its numbers change. Missing
-// tasks are logged repeatedly until the cluster has formed and a worker has joined.
+// Invariants: when training begins to wait, the tasks that block it are logged once, whatever
+// changes until it waits no more. Missing tasks are logged again and again until the cluster has
+// formed and a worker has joined.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +16,9 @@ namespace paracord {
 
 // The tasks that the job lacks, as "missing ps:1 at HOST:PORT, a worker (none has joined)".
 std::string MissingTasks(const JobView& job);
-// Why a worker has nothing to do.
+// Why a worker has nothing to do, as the answer to its request for work says.
 std::string WaitReason(const JobView& job);
-// Which tasks block others while batches or scores are computed; empty: none do.
+// The tasks that block others while batches or scores are computed, and how; empty: none does.
 std::string Stalls(const JobView& job, int64_t now_ms);
 // Why the job makes no progress; empty if it does.
 std::string Waiting(const JobView& job, int64_t now_ms);
@@ -34,7 +35,7 @@ class StallReport {
 
   Effects& effects_;
   int64_t say_missing_at_ms_;
-  std::string stalls_said_;  // without digits
+  std::string stalls_said_;  // what Stalls returned at the last tick, without digits and dots
 };
 
 }  // namespace paracord

@@ -1,9 +1,9 @@
-// Decides when job.state is written. Owned by the core, which makes the contents and emits the
-// effect.
+// Decides when job.state (job_state.h) is written. Owned by JobRecord, which makes the contents;
+// the core has them written.
 //
-// Invariants: at most one write is in flight, and none while this coordinator claims a generation:
-// the write would carry an older generation than the claim, and look as if another coordinator led.
-// A change during a write or claim is written afterwards.
+// Invariants: at most one write is in flight, and none begins while this coordinator claims a
+// generation (storage/claim.h): the write would carry an older generation than the claim, and look
+// as if another coordinator led. A change during a write or claim is written afterwards.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,8 @@ class StateWriter {
     pending_ = true;
     return true;
   }
-  // The write under way has ended. A failed write is repeated.
+  // The write under way has ended with `status`. A failed write is repeated after kRepeatMs, unless
+  // `status` is ABORTED.
   void End(const absl::Status& status, int64_t now_ms) {
     pending_ = false;
     if (absl::IsAborted(status)) return;  // another coordinator leads
@@ -32,10 +33,12 @@ class StateWriter {
     at_ms_ = now_ms + kRepeatMs;
     again_ = true;
   }
+  // Whether a write is to begin now, for a change or after a failed write.
   bool Due(int64_t now_ms) const { return again_ && !pending_ && now_ms >= at_ms_; }
 
   bool pending() const { return pending_; }
-  // Whether the state has changed since the last write began, or that write failed.
+  // Whether a write has to follow: the state has changed since the last write began, or that write
+  // failed.
   bool again() const { return again_; }
   // Why the newest write failed; empty if it did not.
   const std::string& problem() const { return problem_; }

@@ -1,9 +1,9 @@
 // Writes summary.json, the final report of a job: for a failed or drained job the write is tried
-// once, for a finished job until it succeeds. Owned by the core, which makes the text.
+// once, for a finished job up to 30 times. Owned by the core, which makes the text.
 //
-// Invariant: nothing is written while this coordinator claims a generation: the write would carry
-// an older generation than the claim, and look as if another coordinator led. It waits for the
-// claim to end.
+// Invariant: no summary is written while this coordinator claims a generation (storage/claim.h):
+// the write would carry an older generation than the claim, and look as if another coordinator led.
+// The summary waits for the end of the claim.
 #pragma once
 
 #include <cstdint>
@@ -22,18 +22,20 @@ class SummaryWriter {
 
   // The job ends before it is done: writes its summary.
   void Say(std::string text, const Generation& generation);
-  // A claim by this coordinator has ended: writes the summary that waited.
+  // A claim by this coordinator has ended: writes the summary that waited for it.
   void ClaimEnded(const Generation& generation);
   // The final checkpoint is committed: the job is done as soon as this summary is written.
   void SayDone(std::string text, const Generation& generation);
+  // Whether SayDone has been called.
   bool done() const { return done_.has_value(); }
   // Called at ticks before the end of the job: repeats a failed write after a pause.
   void Tick(const Generation& generation, int64_t now_ms);
 
   // Whether the summary of a failed or drained job is still to be written.
   bool pending() const { return pending_; }
+  // A write has ended, with or without success.
   void Written() { pending_ = false; }
-  // The summary of a finished job could not be written. True if no further try is worthwhile.
+  // The write of the summary of a finished job failed. True if this was the last try.
   bool Failed(int64_t now_ms);
 
  private:

@@ -1,4 +1,4 @@
-// Describes for people the growing tables of a job. Pure.
+// Describes for people the growing tables of a job. A pure function.
 #pragma once
 
 #include <span>
@@ -9,8 +9,8 @@
 
 namespace paracord {
 
-// Returns for each growing table, by the name of its variable, the sums over its partitions; null
-// if no table grows.
+// Returns for each growing table, by the name of its variable, counts and rates summed over its
+// partitions, and its hottest ids; null if the job has no growing table.
 nlohmann::json TablesJson(std::span<const VariableSpec> variables, const PsTracker& tracker);
 
 }  // namespace paracord

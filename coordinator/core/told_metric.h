@@ -1,7 +1,7 @@
 // The sum of one metric over the batches of an epoch, as workers report it. Only workers know the
 // kind of a metric's state, and a worker may be wrong or lie: each reported kind has its own sum,
-// up to kKindsMax, and the kind reported for most batches wins. Owned by EpochHistory. A value;
-// pure.
+// up to kKindsMax kinds, and the kind reported for most batches wins. Owned by EpochHistory. Does
+// no I/O.
 #pragma once
 
 #include <cstddef>
@@ -17,11 +17,11 @@ class ToldMetric {
  public:
   static constexpr size_t kKindsMax = 4;
 
-  // Adds the state of `batches` batches, reported by `task`. A new kind beyond kKindsMax is
-  // ignored.
+  // Adds the state of the metric over `batches` batches, reported by `task`. A new kind beyond
+  // kKindsMax is ignored.
   void Add(const MetricState& state, uint64_t batches, const std::string& task);
 
-  // The sum of the winning kind, and its batches; an empty state and 0 if nothing was reported.
+  // The sum of the winning kind, and its batches; an empty state and 0 if none was reported.
   MetricState sum() const { return kinds_.empty() ? MetricState() : Counts().sum; }
   uint64_t batches() const { return kinds_.empty() ? 0 : Counts().batches; }
   // For each losing kind, the task that first reported it.
@@ -33,7 +33,7 @@ class ToldMetric {
     uint64_t batches = 0;
     std::string task;
   };
-  const Kind& Counts() const;
+  const Kind& Counts() const;  // the winning kind
 
   std::vector<Kind> kinds_;  // in the order of their first report
 };

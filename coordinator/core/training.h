@@ -1,5 +1,6 @@
-// The epoch in training: its splits, and for which of them a push may still be in flight. Owned by
-// the core, which opens an epoch, and closes it when the ledgers of all partitions have it.
+// The epoch in training: its splits, and the splits for which a push may still be in flight. Owned
+// by the core, which opens an epoch, and closes it when the ledgers of all partitions have all of
+// its batches.
 //
 // Invariants: at most one epoch is open, and the ledgers have all epochs before closed(). A split
 // whose lease was lost stays abandoned until a new generation fences its pushes, or until the next
@@ -28,21 +29,23 @@ class Training {
   SplitTable* table() { return table_.has_value() ? &*table_ : nullptr; }
   const SplitTable* table() const { return table_.has_value() ? &*table_ : nullptr; }
   bool IsOpen(uint64_t epoch) const { return table_.has_value() && table_->epoch() == epoch; }
-  // How many epochs are done.
+  // How many epochs are done: the ledgers have all of their batches.
   uint64_t closed() const { return closed_; }
 
-  // The first epoch that is not done by these ledgers; the number of epochs if all are done.
+  // The first epoch that is not done by `ledgers`; the number of epochs if all are done.
   OpenEpoch FirstOpen(const std::vector<const Ledger*>& ledgers, const DataPlan& plan,
                       const JobExtent& extent) const;
 
-  // All epochs before `epoch` are done. True if that is news.
+  // The ledgers have all epochs before `epoch`. True if that differs from closed().
   bool CloseBefore(uint64_t epoch);
   void Open(const OpenEpoch& open, uint64_t batches, const DataPlan& plan);
   // Closes the open epoch.
   void Close() { table_.reset(); }
 
-  // After a restore: the batches below `batches` were done before and are computed again.
+  // After a restore: the batches below `batches` (counted across epochs) had been reported as
+  // computed, and those that the ledgers lack are computed again.
   void GoesAgainTo(uint64_t batches) { again_to_ = batches; }
+  // The `batches` of the newest GoesAgainTo; 0: none.
   uint64_t again_to() const { return again_to_; }
 
   // A push for this split may be in flight, from a worker that is no longer heard.
@@ -51,7 +54,8 @@ class Training {
   void Fenced() { abandoned_.clear(); }
   // Whether a push for this split may be in flight.
   bool MayBePushed(uint64_t split) const;
-  // Ends the leases of a session except those in `held`, and abandons their splits.
+  // Ends the leases of a session except those in `held`, abandons the splits of the ended leases,
+  // and returns these leases.
   std::vector<LeaseState> EndSession(uint64_t session, const std::set<uint64_t>& held = {});
 
  private:

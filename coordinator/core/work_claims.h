@@ -1,7 +1,7 @@
-// The work that a session can have done: the batches of its leases, each computed once, and the
-// unreported batches of earlier sessions of its task. A report beyond that is false and does not
-// count, so no worker can write arbitrary numbers into the status and the summary. Pure; one in
-// each session.
+// The work that a session can have done: the batches of its leases, each computed once, and batches
+// that earlier sessions of its task left unreported. A report beyond that is false and does not
+// count, so no worker can write arbitrary numbers into the status and the summary. Does no I/O;
+// each session has one.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,9 @@
 namespace paracord {
 
 struct WorkClaims {
-  uint64_t granted = 0;  // batches of leases
-  uint64_t computed = 0;
-  uint64_t told = 0;  // batches reported to EpochHistory
+  uint64_t granted = 0;   // batches of the session's leases
+  uint64_t computed = 0;  // batches, by its reports
+  uint64_t told = 0;      // batches whose loss was reported to EpochHistory
   uint64_t duplicates = 0;
   uint64_t samples = 0;
   uint64_t staleness_sum = 0;
@@ -23,9 +23,9 @@ struct WorkClaims {
   void Grant(const Lease& lease) { granted += lease.end_batch() - lease.first_batch(); }
   // The end of a lease moves on by `batches`.
   void Extend(uint64_t batches) { granted += batches; }
-  // Counts a report. INVALID_ARGUMENT names an impossible number, and nothing is counted. The job
-  // has `batches` batches in all. Waiting time counts up to `elapsed_seconds`, the time since the
-  // previous report.
+  // Counts a report, unless a number in it is impossible, which INVALID_ARGUMENT names. `batches`:
+  // how many the job has in all; `elapsed_seconds`: since the previous report, the most waiting
+  // time that counts.
   absl::Status Add(const WorkRequest& report, const DataPlan& plan, uint64_t batches,
                    double elapsed_seconds);
 };
