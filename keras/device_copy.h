@@ -17,7 +17,7 @@ class DeviceCopy {
   explicit DeviceCopy(Ops& ops) : ops_(ops) {}
 
   // Copies `host` to the device and returns the copy, valid until the slot's next use. `host` may
-  // change after the return.
+  // change after Upload returns.
   absl::StatusOr<const float*> Upload(size_t slot, std::span<const float> host);
   // Returns the device address for `host`; Send later starts the copy beside the computation
   // (Ops::UploadBeside), hence `host` must not change until Ops::Finish. A slot may be expected and

@@ -1,4 +1,4 @@
-// Converts the files of Keras 2.0 and 2.1 to the form of later files. Pure.
+// Converts model files of Keras 2.0 and 2.1 to the form of later Keras 2 files. Pure.
 #pragma once
 
 #include <optional>
@@ -7,9 +7,10 @@
 
 namespace paracord {
 
-// Converts a model in the form of early Keras 2; nullopt if nothing has that form. A Sequential
-// (the model or an inner one) whose config is a bare list of layers gets an object around the list.
-// A GRU without `reset_after` gets false, the behaviour of those versions.
+// Returns the converted model; nullopt if the model contains neither of two old forms. A Sequential
+// (the model or an inner one) whose config is a bare list of layers gets a config with the list as
+// `layers`. In a file of 2.0 or 2.1 a GRU without `reset_after` gets false, the behaviour of those
+// versions.
 std::optional<nlohmann::json> FromEarlyKeras2(const nlohmann::json& model);
 
 }  // namespace paracord

@@ -1,7 +1,8 @@
-// Adds the gradients of a replica (for its part of a batch, or for a lane of its own) over all
-// replicas. Final gradients are summed in buckets while others are still being computed, and the
-// first replica downloads the sums. All replicas must issue equal all-reduces in equal order, even
-// after an error. Owned by the program; used by the program's thread.
+// Adds up gradients over replicas: programs of one model on several GPUs, each with a part of every
+// batch or with a lane of its own. Final gradients are collected in buckets, and a full bucket is
+// summed by an all-reduce while other gradients are still being computed. The first replica
+// downloads the sums. All replicas must issue the same all-reduces in the same order, even after an
+// error. Owned by a replica's program; used by the program's thread.
 #pragma once
 
 #include <cstddef>
@@ -13,33 +14,32 @@
 
 namespace paracord {
 
-// This many equal steps in a row may still allocate: the host's staging memory grows in pieces in
-// the first step and as a whole in the second.
+// The first kNewSteps equal steps in a row may allocate memory: the host's staging memory grows in
+// pieces in the first step and as a whole in the second.
 inline constexpr int kNewSteps = 3;
 
 class GradientSum {
  public:
   // How the next steps use the sum.
   struct Use {
-    // False: the replica computes a step alone, and downloads its own gradients.
+    // False: the replica computes alone, and downloads its own gradients.
     bool adds = true;
-    // Whether steps issue sums only at their end, between two barriers; all replicas must agree. An
-    // all-reduce occupies the device until the other replicas' devices take part. A replica that
-    // allocates memory or loads code meanwhile may wait for its device to become idle and never
-    // reach its own all-reduce: a deadlock. Hence sums are held back in steps that may still
-    // allocate.
+    // True: steps issue their sums only at their end, between two barriers; all replicas must
+    // agree. An all-reduce occupies a device until the other replicas' devices take part. A replica
+    // that allocates memory or loads code meanwhile may wait for its own device to become idle and
+    // never issue its all-reduce: a deadlock. Hence sums are held in steps that may still allocate.
     bool held = false;
     float factor = 1;  // multiplies every gradient of the replica, before the sum
   };
-  // A variable's gradient on the device. Null data: the variable has none. Gradients that are not
-  // `added` are downloaded by their own replica.
+  // A variable's gradient on the device; `data` is null if the variable has none. A gradient with
+  // `added` false is not summed: each replica downloads its own.
   struct Gradient : DeviceFloats {
     bool added = true;
   };
 
-  // `meet` is a barrier: returns when all replicas have called, or once a replica has failed.
-  // `download` is called with each variable whose sum was issued, if the replica `receives` the
-  // sums, and with each variable that is not added.
+  // `meet` is a barrier: it returns when all replicas have called it, or once a replica has failed.
+  // `download` starts the download of a variable's gradient. It is called for each gradient that is
+  // not summed and, if the replica `receives` the sums, for each sum that was issued.
   GradientSum(Ops& ops, GroupOps& group, bool receives, std::function<void()> meet,
               std::function<void(size_t)> download)
       : ops_(ops),
@@ -50,21 +50,20 @@ class GradientSum {
 
   void SetUse(const Use& use) { use_ = use; }
 
-  // Begins a step; SetGradients then names the memory of each variable's gradient.
+  // Begins a step; SetGradients then gives the gradients' memory, one entry for each variable.
   void Begin();
   void SetGradients(std::vector<Gradient> gradients) { gradients_ = std::move(gradients); }
-  // The variable's gradient is final: joins the current bucket, summed when large enough.
+  // Called when the variable's gradient is final: scales it, and sums or downloads it.
   void Final(size_t variable);
   // Ends the step. Gradients that did not become final, because the replica had no examples or
-  // failed, are summed as zeros.
+  // failed, are summed as zeros, in the order of Learn.
   void End();
-  // False between Begin and End, while other replicas still wait for this replica's sums.
+  // False between Begin and End of a step with sums, while other replicas wait for this replica.
   bool ended() const { return ended_; }
-  // Leaves the step open for good: its sums were lost.
+  // Called when the device has lost the step's sums: ended() stays false until the next Begin.
   void Lose() { ended_ = false; }
 
-  // Fixes the last step's order, in which every gradient was final, for all later steps. Called
-  // once.
+  // Remembers the order of the last step, in which every gradient became final. Called once.
   void Learn() { order_ = done_; }
 
  private:
@@ -78,7 +77,7 @@ class GradientSum {
   const std::function<void(size_t)> download_;
   Use use_;
   std::vector<size_t> order_;
-  // State of a step.
+  // The state of the current step.
   std::vector<Gradient> gradients_;
   std::vector<size_t> done_, waiting_;
   size_t waiting_bytes_ = 0;

@@ -1,4 +1,4 @@
-// Builds a Graph from a model file. Private to the files that build graphs; a part of graph.h.
+// Builds a Graph from a model file. A private part of graph.h, for the files that build graphs.
 #pragma once
 
 #include <deque>
@@ -15,10 +15,10 @@
 
 namespace paracord {
 
-// The key of a mask passed as second positional argument; never an argument's name.
+// The key in Masks of a mask that is the second positional argument; no argument has this name.
 inline constexpr const char* kSecondArgument = "/";
 
-// Adds the layer's name to an error.
+// Returns the error with the layer's name in front.
 absl::Status AtLayer(const Layer& layer, const absl::Status& status);
 
 // Adds the calls of a model file to a graph, in the order of the model's nodes.
@@ -31,7 +31,8 @@ class Graph::Builder {
         layers_(model.layers.size(), nullptr),
         failed_(model.layers.size()) {}
 
-  // Returns true if all outputs were built.
+  // Adds the nodes for inputs of these shapes (Graph::Build). Returns true if all outputs were
+  // built.
   bool Add(std::span<const std::optional<Shape>> data);
 
  private:
@@ -40,18 +41,18 @@ class Graph::Builder {
   absl::StatusOr<Layer*> LayerOf(const NodeSpec& node);
   bool InputsKnown(const NodeSpec& node) const;
   absl::StatusOr<Value> AddCallOf(const NodeSpec& node);
-  absl::StatusOr<Value> AddCallWith(const NodeSpec& node);  // after WithNumbers
-  // constant_folding.cc
+  absl::StatusOr<Value> AddCallWith(const NodeSpec& node);  // `node` needs no WithNumbers
+  // The functions from here to WithNumbers are in constant_folding.cc.
   std::optional<ConstantNumbers> KnownOf(size_t input) const;
   bool MayFold(const NodeSpec& node) const;
   absl::StatusOr<ConstantNumbers> Fold(const NodeSpec& node) const;
   // Returns the shape, the size or the rank of an input, as `operation` asks.
   absl::StatusOr<ConstantNumbers> SizesOf(const std::string& operation, size_t input) const;
-  // Computes the next node if made of known numbers: returns kNone, or kUnknown after a problem.
-  // Returns nullopt if the node is a call of the graph.
+  // If the next node is computed from known numbers alone, computes it, and returns kNone, or
+  // kUnknown after a problem. Nullopt: the node is a call that the graph has to compute.
   absl::StatusOr<std::optional<Value>> FoldCall(const NodeSpec& node);
   bool TakesNumbers(const NodeSpec& node) const;
-  const NumberArray* ConstantOf(size_t input) const;  // null: not a constant
+  const NumberArray* ConstantOf(size_t input) const;  // null: the input is not constant
   absl::StatusOr<NodeSpec> WithNumbers(const NodeSpec& node) const;
   absl::StatusOr<Value> AddNode(const NodeSpec& node, Layer& layer);
   absl::StatusOr<Value> AddPart(const NodeSpec& node);
@@ -62,7 +63,7 @@ class Graph::Builder {
                                     const absl::StatusOr<Shape>& shape);
   absl::StatusOr<Value> AddHandingMask(const NodeSpec& node);
   // The functions below are in graph_masks.cc.
-  using Masks = std::map<std::string, Value>;  // keyed by the argument with the mask
+  using Masks = std::map<std::string, Value>;  // keyed by the name of the mask's argument
   absl::StatusOr<Masks> NamedMasks(const NodeSpec& node, const Layer& layer);
   std::vector<Value> MasksOf(const NodeSpec& node, const Masks& named, const Layer& layer,
                              std::span<const Value> inputs) const;
@@ -89,20 +90,21 @@ class Graph::Builder {
   const ModelSpec& model_;
   Problems& problems_;
   std::vector<Layer*> layers_;
-  std::vector<bool> failed_;                       // indexed by layer: construction failed
+  std::vector<bool> failed_;                       // indexed by layer: it could not be made
   std::map<size_t, const NodeSpec*> first_calls_;  // keyed by layer
   std::vector<Value> values_;                      // indexed by node of the model
   struct Whole {
     Value value = kNone;  // all outputs of the call, concatenated
-    Value mask = kNone;   // the mask of the first Layer::masked_outputs()
+    Value mask = kNone;   // the mask of the call's first Layer::masked_outputs() outputs
   };
-  std::map<size_t, Whole> whole_;  // keyed by node: calls of layers with several outputs
-  std::vector<Value> masks_;       // indexed by value
-  // Keyed by node: numbers computed from shapes alone, without a value in the graph.
+  std::map<size_t, Whole> whole_;  // keyed by node of the model: calls with several outputs
+  std::vector<Value> masks_;       // indexed by value: its mask
+  // Keyed by node of the model: numbers computed from shapes alone, which have no value in the
+  // graph.
   std::map<size_t, ConstantNumbers> known_;
-  std::map<size_t, ConstantNumbers> known_parts_;  // all outputs of a node with several outputs
-  std::map<size_t, NumberArray> operands_;         // known_ as constants
-  std::deque<NodeSpec> calls_;                     // with numbers in place of tensors
+  std::map<size_t, ConstantNumbers> known_parts_;  // keyed by node: all outputs of an Unstack
+  std::map<size_t, NumberArray> operands_;         // keyed by node: numbers of known_, as operands
+  std::deque<NodeSpec> calls_;                     // the results of WithNumbers
 };
 
 }  // namespace paracord

@@ -10,11 +10,12 @@
 
 namespace paracord {
 
-// `use` is the device for a model; `programs` says how to run a program of the job. The calling
-// thread starts the child, which dies with this thread.
+// `use` says on which device a Keras model is computed; `programs` says how a program of the job is
+// run. A program in a child process is started by the calling thread, and dies with that thread.
 absl::StatusOr<DeviceProgram> BuildJobProgram(const Job& job, const Batch& schema,
                                               const DeviceUse& use, const ProgramUse& programs);
-// Builds the program on each device of a PJRT plug-in named by `use`, otherwise once.
+// Builds a program for each device of a PJRT plug-in that `use` names, if the job's model is
+// StableHLO and `programs` compiles it; otherwise builds the program of BuildJobProgram alone.
 absl::StatusOr<std::vector<DeviceProgram>> BuildJobPrograms(const Job& job, const Batch& schema,
                                                             const DeviceUse& use,
                                                             const ProgramUse& programs);

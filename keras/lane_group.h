@@ -1,6 +1,6 @@
-// Keras programs on several devices of this process, each of which computes lanes of its own. The
-// devices can add up the gradients of lanes by NCCL (DeviceSum), or compute alone. Each program is
-// used by one thread at a time. The group is shared by its programs and by whoever begins sums.
+// Keras programs on several devices of this process, each with lanes of its own. The devices add up
+// the gradients of lanes by NCCL (DeviceSum), or compute alone. Each program is used by one thread
+// at a time. The programs and the caller of DeviceSum share the group.
 #pragma once
 
 #include <memory>
@@ -22,14 +22,15 @@ class KerasProgram;
 
 class LaneGroup : public DeviceSum {
  public:
-  // `devices` are the names of the devices by rank, for messages.
+  // `devices` are the names of the devices, for errors, in the order of their ranks.
   explicit LaneGroup(std::vector<std::string> devices);
 
-  // Makes a program of the group's next rank, from one built with this rank, `group` and meets().
+  // Makes the program of the next rank, from a KerasProgram built with that rank, `group` and
+  // meets().
   static std::unique_ptr<GradientProgram> Join(const std::shared_ptr<LaneGroup>& lanes,
                                                std::unique_ptr<KerasProgram> program,
                                                GroupOps* group);
-  PartSum& meets() { return meets_; }  // where threads of the devices wait for each other
+  PartSum& meets() { return meets_; }  // the barrier of the devices' threads
 
   size_t devices() const override { return names_.size(); }
   void Begin(std::span<const LaneShare> lanes) override;
@@ -42,10 +43,10 @@ class LaneGroup : public DeviceSum {
     KerasProgram* program = nullptr;
     GroupOps* group = nullptr;
     bool tables = false;
-    bool joins = false;      // the next ComputeGradients takes part in the sum
-    bool owes = false;       // the sum that was begun lacks the device
-    bool disturbed = false;  // since the last Begin it failed, or computed something else
-    uint32_t examples = 0;   // in the last sum
+    bool joins = false;      // the device's next ComputeGradients takes part in the sum
+    bool owes = false;       // the device has not yet taken part in the sum of the last Begin
+    bool disturbed = false;  // since the last Begin the device failed, or computed outside of sums
+    uint32_t examples = 0;   // the examples of the device's batch in the last sum
   };
 
   absl::StatusOr<double> Compute(Member& member, const Batch& batch, uint64_t batch_key,
@@ -55,19 +56,20 @@ class LaneGroup : public DeviceSum {
 
   const std::vector<std::string> names_;
   PartSum meets_;
-  std::vector<Member> members_;  // by rank; each is used by the thread of its device
-  int alike_ = 0;                // consecutive sums of equal batches that nothing disturbed
+  std::vector<Member> members_;  // indexed by rank; used by the thread of the member's device
+  // Sums in a row with equal `examples`, no disturbed device and no tables; at most kNewSteps.
+  int alike_ = 0;
   Mutex mu_;
-  absl::Status lost_ ABSL_GUARDED_BY(mu_);  // set for good once the group is lost
+  absl::Status lost_ ABSL_GUARDED_BY(mu_);  // not OK: the group is lost for good
 };
 
 struct LanePrograms {
-  std::vector<std::unique_ptr<GradientProgram>> programs;  // by device
+  std::vector<std::unique_ptr<GradientProgram>> programs;  // one for each device
   std::shared_ptr<DeviceSum> sum;
 };
 
-// Builds the job's program on each device of a group, whose names are `devices`. Errors are those
-// of BuildKerasProgram.
+// Builds the job's program on each device of a group. `devices` names the devices of `replicas`.
+// Errors are those of BuildKerasProgram.
 absl::StatusOr<LanePrograms> BuildLanes(const Job& job, const Batch& schema,
                                         std::vector<Replica> replicas,
                                         const std::vector<std::string>& devices);

@@ -1,5 +1,6 @@
-// Reads the list of layers of a Keras model file: each layer's name, class, and config. Knows the
-// three dialects of the files and rewrites RNN layers and operations to a common form. Pure.
+// Reads the list of layers in a Keras model file: each layer's name, class, and config. Knows the
+// dialects of Keras 3, Keras 2 and tf_keras, and rewrites RNN layers and operations to one form.
+// Pure.
 #pragma once
 
 #include <optional>
@@ -12,28 +13,29 @@
 
 namespace paracord {
 
-// An INVALID_ARGUMENT beginning with "model: ".
+// Returns INVALID_ARGUMENT with the message "model: " and `what`.
 absl::Status InvalidModel(absl::string_view what);
 
 // True for the classes of models: Sequential, Functional, Model.
 bool IsModel(const std::string& class_name);
 
-// A layer of the list; `whole` points to its entry in the file, with the calls.
+// A layer of the list. `whole` points to the layer's entry in the file, with its calls.
 struct Listed {
   LayerSpec spec;
   const nlohmann::json* whole = nullptr;
 };
 
-// Reads the layers of a model's `config`. An unreadable layer is marked unusable and adds to
-// `problems`; the returned error is for an unreadable list.
+// Reads the layers of a model's `config`. A layer that cannot be read is marked unusable, with a
+// line in `problems`. INVALID_ARGUMENT if the list cannot be read.
 absl::StatusOr<std::vector<Listed>> ReadLayers(const nlohmann::json& config,
                                                std::vector<std::string>& problems);
 
-// The model applied to each step by a TimeDistributed layer; nullopt if another layer is wrapped.
+// Returns the model that a TimeDistributed layer applies to each time step; nullopt if `layer` is
+// another layer, or applies no model.
 std::optional<Listed> ModelOfSteps(const LayerSpec& layer, bool keras2);
 
-// Wraps a layer of ModelOfSteps in a TimeDistributed of its own, to flatten the model.
-// INVALID_ARGUMENT if the layer is an operation on tensors.
+// Wraps an inner layer of a ModelOfSteps in a TimeDistributed with the given `trainable`, because
+// the model is flattened. INVALID_ARGUMENT if the inner layer is an operation on tensors.
 absl::Status DistributeOverSteps(bool trains, LayerSpec& layer);
 
 }  // namespace paracord

@@ -1,5 +1,5 @@
-// A trained or measured output of the model: loss, target and weight columns, metrics. Built once
-// for a program; used by one thread.
+// A head is a trained or measured output of the model, with loss, metrics, and columns of targets
+// and weights. Built once for a program; used by one thread.
 #pragma once
 
 #include <string>
@@ -24,15 +24,15 @@ struct ModelHead {
   std::string name;  // the output's name
   Graph::Value value = 0;
   Graph::Value mask = Graph::kNone;
-  size_t target = 0;             // column of the batch's targets
-  std::optional<size_t> weight;  // column of the batch's weights
+  size_t target = 0;             // index in Batch::targets
+  std::optional<size_t> weight;  // index in Batch::weights; nullopt: no sample weights
   Shape target_shape;
-  int64_t targets_each = 0;  // floats per example
-  int64_t classes = 0;       // number of classes of class-index targets; 0: targets are numbers
+  int64_t targets_each = 0;  // numbers of targets per example
+  int64_t classes = 0;       // targets are class indices below this number; 0: other numbers
   bool has_loss = true;
-  LossSpec loss;  // rows and columns are set even without a loss
+  LossSpec loss;  // without a loss only `rows` and `columns` are set
   float loss_weight = 1;
-  Graph::Value loss_value = 0;  // the output, or its logits
+  Graph::Value loss_value = 0;  // what the loss is computed on: the output, or its logits
   bool loss_from_logits = false;
   std::vector<MetricSpec> metrics;
 
@@ -46,31 +46,32 @@ struct ModelHead {
   }
 };
 
-// Makes a head for each output with a loss or metrics. Problems name the output, the loss or the
+// Makes a head for each output with a loss or metrics. A problem names the output, the loss or the
 // metric.
 std::vector<ModelHead> MakeHeads(const Job& job, const ModelSpec& model, Graph& graph,
                                  const Batch& schema, Problems& problems);
-// Finds the problems of losses and metrics independent of shapes. `model` is null if its outputs
-// are unknown.
+// Adds the problems of losses and metrics that do not depend on shapes. `model` is null if the
+// model cannot be read; names of outputs are not checked then.
 void CheckLearning(const Job& job, const ModelSpec* model, Problems& problems);
 
-// Checks the targets' shape, the range of class indices, and that labels of a binary crossentropy
-// are from 0 to 1. INVALID_ARGUMENT names file, row and label.
+// Checks the shape of targets, the range of class indices, and that labels of a binary crossentropy
+// are from 0 to 1 (unless a label has weight 0 or the output has a mask). INVALID_ARGUMENT names
+// file, row and label, or the wrong shape.
 absl::Status CheckTargets(const ModelHead& head, const Batch& batch);
 
-// Names a valid but suspicious target: outside 0 to 1 where the loss takes probabilities. Returns
-// "" without one.
+// Names a valid but suspicious target: outside 0 to 1 for a focal or categorical crossentropy.
+// Returns "" without one.
 std::string LabelDoubt(const ModelHead& head, const Batch& batch);
 
 // Returns the loss of the model's output `index`; null without a loss.
 const NamedSpec* LossOf(const Job& job, const Endpoint& output, size_t index);
-// Returns the metrics of the model's output `index`. If there are several outputs, Keras takes
-// metrics without the name of an output as a list by position.
+// Returns the metrics of the model's output `index`. If the model has several outputs, metrics
+// without the name of an output are a list by position, as in Keras.
 std::vector<NamedSpec> MetricsOf(const Job& job, const ModelSpec& model, size_t index);
 
-// Computes the weights of the rows of some examples: the sample's weight (and, with `by_class`, its
-// class's) times `mask`, where present. Returns false, and leaves `weights` unchanged, if all are
-// 1.
+// Computes the weights of the rows of `count` examples as a product: the sample's weight, `mask`, 0
+// for ignore_class, and, with `by_class`, the class's weight, where present. Returns false, and
+// leaves `weights` unchanged, if none is present.
 bool RowWeights(const ModelHead& head, const Job& job, const Batch& batch, int64_t first,
                 int64_t count, const float* mask, bool by_class, std::vector<float>& weights);
 

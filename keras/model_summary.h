@@ -8,8 +8,8 @@
 
 namespace paracord {
 
-// Returns a line for each layer, with shape, parameters, multiply-adds and memory per example, and
-// a line of totals.
+// Returns a heading, a line for each layer with its output's shape, its parameters and, for one
+// example, multiply-adds of the forward pass and bytes of memory, and a line of totals.
 std::string SummaryOf(const std::vector<LayerRow>& rows);
 
 }  // namespace paracord

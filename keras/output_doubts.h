@@ -1,5 +1,5 @@
-// Finds losses and metrics that probably misread the model's last layers: logits taken for
-// probabilities, or the reverse. Returns lines for people, no errors. Pure.
+// Finds losses and metrics that probably misread the model's last layers: logits are taken for
+// probabilities, or the reverse. Pure.
 #pragma once
 
 #include <string>
@@ -10,7 +10,8 @@
 
 namespace paracord {
 
-// Each line names the output (if several), the loss or metric, the layer, and a remedy.
+// Returns lines for people; none is an error. Each line names the output (if there are several),
+// the loss or metric, the layer, and a remedy.
 std::vector<std::string> OutputDoubts(const Job& job, const ModelSpec& model);
 
 }  // namespace paracord

@@ -1,5 +1,5 @@
-// Sums of a few numbers over the replicas of a program, each calling from its own thread. Also a
-// barrier: a call returns only when all replicas have called. Thread-safe.
+// Adds up a few numbers over the parts of a program. Each part calls from its own thread. Also a
+// barrier: a call returns when all parts have called, or after Abort. Thread-safe.
 #pragma once
 
 #include <condition_variable>
@@ -17,8 +17,8 @@ class PartSum {
  public:
   explicit PartSum(size_t parts) : parts_(parts) {}
 
-  // Returns the sums over all parts, added in part order: all parts get equal bits. ABORTED after
-  // Abort.
+  // Returns the sums over all parts, added in the order of the parts: every part gets the same
+  // bits. ABORTED after Abort.
   absl::StatusOr<std::vector<double>> Sum(size_t part, std::vector<double> numbers);
   // Makes all present and later calls of Sum return ABORTED.
   void Abort();
@@ -29,7 +29,7 @@ class PartSum {
   std::condition_variable changed_;
   // Indexed by part; guarded by mu_, like all members below.
   std::vector<std::vector<double>> given_;
-  std::vector<double> sums_;  // results of the last round
+  std::vector<double> sums_;  // the results of the last Sum
   size_t here_ = 0;
   uint64_t round_ = 0;
   bool aborted_ = false;

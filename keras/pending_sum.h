@@ -1,4 +1,4 @@
-// A weighted sum of numbers written by operations at the next Device::Finish. Used by one thread.
+// A weighted sum of numbers that operations write at the next Device::Finish. Used by one thread.
 #pragma once
 
 #include <deque>
@@ -7,11 +7,12 @@ namespace paracord {
 
 class PendingSum {
  public:
-  // Returns the place of a number with weight `factor`, valid for this object's life.
+  // Returns where an operation writes the next number, which has weight `factor`. Valid for this
+  // object's life.
   double* Add(double factor) { return &parts_.emplace_back(Part{factor}).number; }
-  // The sum in the order of Add, once the numbers are there.
+  // Returns the sum in the order of Add, after Device::Finish.
   double Total() const { return After(0); }
-  // The sum continued from `total`, in the order of Add.
+  // Returns `total` plus all numbers, added one by one in the order of Add.
   double After(double total) const {
     for (const Part& part : parts_) total += part.factor * part.number;
     return total;

@@ -5,9 +5,9 @@
 
 namespace paracord {
 
-// Padding of a ragged input must not count. The rewritten model takes lists of a fixed length;
-// where no weights mark the padding, adds an input NAME/present: 1 for each present value, 0 for
-// padding. Only EmbedReduce can read such lists; another reader is a problem of the model.
+// Turns ragged inputs into lists of a fixed length, padded by the data. A reader without weights
+// gets a new input NAME/present as weights: 1 for a value of the list, 0 for padding. Only
+// EmbedReduce can read ragged inputs; another reader is a problem of the model.
 void TakeRaggedInputs(ModelSpec& model);
 
 }  // namespace paracord

@@ -1,8 +1,9 @@
 // A Keras program on several devices of this process. Each replica computes a part of every batch
 // on its own device and thread, with equal parameters; the devices add the gradients, and the
-// caller gets the gradients of the whole batch. BatchNormalization sees its device's part only,
-// like single slices with `accumulate`. Evaluation is shared alike; the first device predicts
-// alone. Used by one thread at a time; a call starts and joins the other replicas' threads.
+// caller gets the gradients of the whole batch. BatchNormalization sees one device's part, as with
+// `accumulate` it sees one slice. Evaluation is divided in the same way; the first device predicts
+// alone. Used by one thread at a time, which computes the first part; a call starts and joins a
+// thread for each other part.
 #pragma once
 
 #include <memory>
@@ -16,13 +17,14 @@ namespace paracord {
 class KerasProgram;
 
 // Builds the job's program with a replica on each device of a group. Errors are those of
-// BuildKerasProgram.
+// BuildKerasProgram, and INVALID_ARGUMENT if a batch has fewer examples than there are devices.
 absl::StatusOr<std::unique_ptr<GradientProgram>> BuildReplicas(const Job& job, const Batch& schema,
                                                                std::vector<Replica> replicas);
 
-// Joins programs built as parts of each other (build.cc), in the order of their parts. `batch` is
-// the number of examples of an update, for messages. After a replica fails and leaves others
-// waiting, the group is aborted and every later call returns DATA_LOSS.
+// Joins programs that were built as parts of one program (build.cc), in the order of the parts.
+// `batch` is the number of examples of an update, for people. After a replica fails and leaves
+// others waiting, the group is aborted, and ComputeGradients and Evaluate return DATA_LOSS for
+// good.
 struct ReplicaPart {
   std::unique_ptr<KerasProgram> program;
   GroupOps* group = nullptr;

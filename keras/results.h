@@ -1,5 +1,5 @@
-// The outputs of the calls of a Functional model's layers, found by the references of Keras' files,
-// and the reasons for unresolvable references. Owned by the reader of a model.
+// The nodes made for calls of a Functional model's layers, found by the references in Keras' files,
+// and the reasons why a reference finds no node. Owned by the reader of a model.
 #pragma once
 
 #include <map>
@@ -12,13 +12,13 @@
 
 namespace paracord {
 
-// A call with inputs not yet made.
+// A call without a node, because inputs are missing.
 struct PendingCall {
-  size_t layer = 0;  // index in the model's list
-  std::string name;  // the layer's
-  size_t index = 0;  // number of the call among the layer's calls
+  size_t layer = 0;  // index in the model's list of layers
+  std::string name;  // the layer's name
+  size_t index = 0;  // the call's number among the layer's calls
   CallSpec call;
-  size_t turn = 0;  // position among all calls in Keras' order
+  size_t turn = 0;  // position in Keras' order of calls (KerasTurns)
 };
 
 class CallResults {
@@ -32,19 +32,20 @@ class CallResults {
   // last call. `inner` has the number of calls of each inner model.
   void FindCounting(const std::map<std::string, size_t>& inner,
                     const std::vector<PendingCall>& calls, const std::vector<NamedRef>& outputs);
-  // For each call, its position in Keras' order of calls, which matters for the moving averages of
-  // a layer called several times. Calls furthest from an output come first, unneeded calls last.
+  // Returns the position of each call in Keras' order of calls, which matters for the moving
+  // averages of a layer with several calls. Calls furthest from an output come first, unneeded
+  // calls last.
   std::vector<size_t> KerasTurns(const std::vector<PendingCall>& calls,
                                  const std::vector<NamedRef>& outputs) const;
-  // The nodes of the call in `ref`; null if not made yet, or never.
+  // Returns the node of `ref`; null if the node is not made yet, or never will be.
   const size_t* Find(const TensorRef& ref) const;
-  // The first missing tensor of the call; null if all are present.
+  // Returns the first tensor of the call without a node; null if all have one.
   const TensorRef* FirstMissing(const CallSpec& call) const;
-  // The call in the notation of the file's references.
+  // Returns a call in the numbering of the file's references.
   Call Written(const std::string& layer, size_t call) const { return {layer, call + Shift(layer)}; }
 
-  // Explains why calls that wait for each other will never have their inputs: returns the index of
-  // the layer to blame and its error. `calls` has the number of calls of each layer.
+  // Explains why calls that wait for each other will never have their inputs. Returns the index of
+  // the layer at fault, and an error. `calls` has the number of calls of each layer.
   std::pair<size_t, std::string> WhyStuck(const std::vector<PendingCall>& waiting,
                                           const std::map<std::string, size_t>& calls) const;
 
@@ -56,7 +57,7 @@ class CallResults {
   std::set<std::string> from_one_;
 };
 
-// How many outputs of each layer the model uses.
+// Returns, by layer name, how many outputs of a call the model uses.
 std::map<std::string, size_t> CountOutputs(const std::vector<PendingCall>& calls,
                                            const std::vector<NamedRef>& outputs);
 

@@ -15,9 +15,9 @@ namespace paracord {
 
 class RoundedVariables {
  public:
-  // Whether no copies have been asked for since Release.
+  // True after construction and after Release.
   bool empty() const { return copies_.empty(); }
-  // Makes room for the copies' entries; Reserve then allocates a variable's copy.
+  // Makes room for all variables; Reserve then allocates the copy of a variable.
   void Resize(size_t variables) { copies_.resize(variables); }
   absl::Status Reserve(Ops& ops, size_t variable, int64_t floats) {
     if (Has(variable)) return absl::OkStatus();
@@ -30,16 +30,16 @@ class RoundedVariables {
   }
   void Release() { copies_.clear(); }
 
-  // A run begins: no copy is filled.
+  // Begins a run, in which no copy is filled yet.
   void BeginRun() { filled_.assign(copies_.size(), nullptr); }
-  // Fills the variable's copy, if any, from these floats.
+  // Fills the variable's copy, if any, from the variable's `floats` numbers at `from`.
   void Fill(Ops& ops, size_t variable, int64_t floats, const float* from) {
     if (!Has(variable)) return;
     auto* const rounded = reinterpret_cast<uint16_t*>(copies_[variable].get());
     ops.Convert(floats, from, Tensor(rounded));
     filled_[variable] = rounded;
   }
-  // By variable: the copy filled in this run, or null; empty if there are no copies.
+  // For each variable, the copy that was filled in this run, or null; empty if there are no copies.
   const std::vector<const uint16_t*>& filled() const { return filled_; }
 
  private:

@@ -12,21 +12,21 @@
 
 namespace paracord {
 
-// A layer of a model, including later calls of earlier layers that no cut can separate.
+// A layer of a model, including later calls of earlier layers that no cut can separate from it.
 struct StageLayer {
   std::string name;
-  int64_t bytes = 0;                // bytes of its variables
-  int64_t multiply_adds = 0;        // per example of a training step, forward and backward
-  size_t begin = 0;                 // first node in the graph; the next layer's first node ends it
-  bool table = false;               // rows travel alone: only in the first stage
-  std::vector<size_t> shares = {};  // earlier layers whose weights it uses, too
+  int64_t bytes = 0;                // bytes of the layer's variables
+  int64_t multiply_adds = 0;        // for one example of a training step, forward and backward
+  size_t begin = 0;                 // first node in the graph; the next layer's `begin` is the end
+  bool table = false;               // has a table, which must be in the first stage
+  std::vector<size_t> shares = {};  // indices of earlier layers with weights in common
 };
 
-// Returns the first layer of each stage, ascending, beginning with 0. A stage weighs its share of
-// the model's multiply-adds plus its share of the bytes; a given number of stages is cut to make
-// the heaviest stage as light as possible. INVALID_ARGUMENT names the key and the layers: for
-// unknown names, weights used by two stages, tables after the first stage, and fewer layers than
-// stages.
+// Returns the index of each stage's first layer, ascending from 0. The job names first layers, or
+// gives a number of stages: then the heaviest stage is as light as possible, and a stage weighs a
+// share of the model's multiply-adds plus a share of the bytes. INVALID_ARGUMENT names the key, and
+// the layer of a bad cut: unknown or in the wrong order, with weights used in two stages, or with a
+// table after the first stage; or says in how many places the model can be cut.
 absl::StatusOr<std::vector<size_t>> CutStages(std::span<const StageLayer> layers,
                                               const StagesSpec& stages);
 

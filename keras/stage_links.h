@@ -1,6 +1,6 @@
-// The queues between the threads of a pipeline's stages: values go to the next stage, gradients to
-// the previous, and finished gradients are reported to the thread waiting for the batch.
-// Thread-safe. Reset is called while no stage computes.
+// The queues between the threads of a model's stages: values go to the next stage, gradients to the
+// previous one, and variables with a complete gradient are reported to the thread that waits for
+// the batch. Thread-safe.
 #pragma once
 
 #include <condition_variable>
@@ -19,11 +19,12 @@ class StageLinks {
  public:
   explicit StageLinks(size_t stages) : stages_(stages) { Reset(); }
 
-  // A batch begins.
+  // Called when a batch begins, while no stage computes.
   void Reset();
 
-  // Called by a stage. A queue holds as many parcels as there are stages, and a send into a full
-  // queue waits. ABORTED after an error of any stage.
+  // Called by a stage with its own number. A receive waits for a send. A queue holds as many
+  // entries as there are stages, and a send into a full queue waits. ABORTED after an error of any
+  // stage.
   absl::Status SendValues(size_t stage, StageTensors values) {
     return Send(&StageLinks::forward_, stage, std::move(values));
   }
@@ -36,19 +37,19 @@ class StageLinks {
   absl::StatusOr<StageTensors> ReceiveGradients(size_t stage) {
     return Receive(&StageLinks::backward_, stage);
   }
-  // The gradient of a variable is complete.
+  // Called by a stage when the gradient of a variable is complete.
   void Report(size_t variable);
-  // The stage is done. An error ends the waiting of all others.
+  // Called by a stage at its end. An error ends the waiting of all other stages.
   void End(const absl::Status& status);
 
-  // Called by the thread waiting for the stages: returns the next variable with a complete
-  // gradient, or nullopt when all stages have ended, or at once after an error.
+  // Called by the thread that waits for the stages. Returns the next variable with a complete
+  // gradient; nullopt when all stages have ended, or at once after an error.
   std::optional<size_t> NextReported();
-  // The first error, once all stages have ended.
+  // The first error of a stage. Called when all stages have ended.
   absl::Status status();
 
  private:
-  using Queues = std::vector<std::deque<StageTensors>>;  // a queue for each cut
+  using Queues = std::vector<std::deque<StageTensors>>;  // one for each pair of neighbours
 
   absl::Status Send(Queues StageLinks::*queues, size_t cut, StageTensors tensors);
   absl::StatusOr<StageTensors> Receive(Queues StageLinks::*queues, size_t cut);

@@ -1,9 +1,10 @@
-// A stage of a model cut into stages: drives the graph of a KerasProgram through the slices of a
+// A stage of a model cut into stages: takes the graph of a KerasProgram through the slices of a
 // batch, and exchanges values and gradients with the neighbouring stages. The last stage computes
-// the losses and metrics of all outputs, including outputs of earlier stages. On a single device
-// the gradient of a layer's output is a sum beginning with the loss's term; to get equal bits,
-// stages must add the terms in that order. Owned by the stage program. A run is on the stage's own
-// thread; all other functions are called by the stage program's caller while no run is under way.
+// losses and metrics of all outputs, including outputs of earlier stages. On a single device the
+// gradient of a layer's output is a sum beginning with the loss's term; for equal bits, stages add
+// the terms in the same order. Owned by the stage program. Train, Evaluate and Predict are called
+// on the stage's own thread, all other functions by the stage program's caller while no stage
+// computes.
 #pragma once
 
 #include <cstdint>
@@ -33,24 +34,24 @@ class StagePart {
 
   KerasProgram& program() { return *program_; }
 
-  // Computes the stage's gradients. The slices go forward and backward as ScheduleOfStage says.
+  // Computes the stage's gradients. Slices go forward and backward as ScheduleOfStage says.
   absl::Status Train(const StageRun& run);
   // Computes the stage's part of an evaluation.
   absl::Status Evaluate(const StageRun& run);
   // Computes the whole batch in a single slice.
   absl::Status Predict(const StageRun& run);
 
-  // Returns the loss of the trained batch, with the bits of a single device.
+  // Returns the loss of the batch that the stages trained on, with the bits of a single device.
   static double LossOf(std::span<const std::unique_ptr<StagePart>> stages, const Batch& batch);
-  // Adds the stages' evaluation of the batch to `states`.
+  // Adds the states of an evaluation by all stages to `states`.
   static void AddEvaluation(std::span<const std::unique_ptr<StagePart>> stages, const Batch& batch,
                             std::vector<MetricState>& states);
-  // Takes the outputs, of the last stage.
+  // Takes the outputs of Predict; called on the last stage.
   std::vector<Column> TakeOutputs() { return std::move(outputs_); }
 
  private:
   using Slices = KerasProgram::Slices;
-  // The parts of a slice's loss, each in the order of a single device.
+  // The terms of a slice's loss, in the order of a single device.
   struct SliceLoss {
     PendingSum heads, penalties, activities, written, unread;
   };
@@ -73,10 +74,10 @@ class StagePart {
   const std::unique_ptr<KerasProgram> program_;
   const size_t stage_, stages_;
   StageLinks& links_;
-  // State of a run.
+  // The state of the current run.
   std::vector<SliceLoss> losses_;        // indexed by slice
-  std::vector<double> divisors_;         // indexed by head, in the last stage; empty: unknown yet
-  std::vector<PendingSum> head_losses_;  // indexed by head; for inference
+  std::vector<double> divisors_;         // indexed by head, in the last stage; empty: not known yet
+  std::vector<PendingSum> head_losses_;  // indexed by head, in inference
   std::vector<MetricState> measured_;
   std::vector<Column> outputs_;
 };

@@ -1,8 +1,8 @@
-// Model parallelism: a model in stages of neighbouring layers, each with a device and a thread. The
-// slices of `accumulate` are the micro-batches that fill the pipeline, and loss, metrics and
-// gradients have the bits of the job on a single device. What a stage takes of another goes through
-// the host's memory. Used by one thread at a time, which waits for the stages and reports gradients
-// (OnGradient); an error of a stage names the stage and ends the others.
+// Model parallelism: a model cut into stages of neighbouring layers, each with a device and a
+// thread. The slices of the job's `accumulate` are the micro-batches that fill the pipeline, and
+// loss, metrics and gradients have the bits of the job on a single device. Values and gradients go
+// from stage to stage through the host's memory. Used by one thread at a time, which waits for the
+// stages and calls OnGradient's callback; an error of a stage names the stage and ends the others.
 #pragma once
 
 #include <memory>
@@ -24,9 +24,9 @@ struct StageDevice {
   std::unique_ptr<Ops> ops;
 };
 
-// Builds the job's model with the stages of its key `stages`, a device for each, in order.
-// INVALID_ARGUMENT also for another number of devices; RESOURCE_EXHAUSTED names a stage that does
-// not fit into its device's memory.
+// Builds the job's model, cut into stages by its key `stages`, with a device for each stage, in
+// order. INVALID_ARGUMENT as from BuildKerasProgram, or for a wrong number of devices. Other errors
+// name the stage: RESOURCE_EXHAUSTED if a stage does not fit into the device's memory.
 absl::StatusOr<std::unique_ptr<GradientProgram>> BuildStages(const Job& job, const Batch& schema,
                                                              std::vector<StageDevice> devices);
 

@@ -16,12 +16,12 @@ struct StageStep {
 };
 
 // Returns the steps of a stage, counted from 0. Every micro-batch goes forward once and later
-// backward once, each time in order. Hence sums over micro-batches have a fixed order for any
-// number of stages.
+// backward once. Both passes take micro-batches in ascending order; hence sums over micro-batches
+// have a fixed order for any number of stages.
 std::vector<StageStep> ScheduleOfStage(size_t stages, size_t stage, size_t micro_batches);
 
-// Returns the most micro-batches held by a stage at a time: forward done, backward pending. For
-// ScheduleOfStage at most `stages` - `stage`.
+// Returns the most micro-batches that a stage holds at a time: forward done, backward pending. With
+// the steps of ScheduleOfStage at most `stages` - `stage`.
 size_t HeldAtMost(std::span<const StageStep> steps);
 
 }  // namespace paracord

@@ -1,5 +1,5 @@
-// A batch's ids for the tables of a model: the distinct rows, and each id's index among them,
-// encoded for the graph. Owned by the program, used by its thread.
+// Finds the distinct table rows that a batch reads, and encodes ids as indices among these rows,
+// for the graph. Owned by the program, used by its thread.
 #pragma once
 
 #include <cstdint>
@@ -17,42 +17,43 @@
 namespace paracord {
 
 struct NumberedRows : TableRows {
-  // By input of the graph; empty for an input that no table reads. Row 0 is encoded as 1/2 unless
-  // its id is 0: zero then means only the id 0, which masks hide. -1 is an id without a row,
-  // because no reader uses it: its weight is 0, or a mask hides it.
+  // Indexed by input of the graph, one number for each id; empty for an input that no table reads.
+  // A number is the index of a row in `ids`. Index 0 is written as 1/2 unless the row has the id 0:
+  // zero then means only the id 0, which masks hide. -1 is an id without a row: no reader uses the
+  // id, because it has weight 0 or is hidden by a mask.
   std::vector<std::vector<float>> numbers;
 };
 
 class TableIds {
  public:
-  // `columns`: of the data, for each input of the graph. `batch`: examples of the largest batch of
-  // training.
+  // `columns` maps inputs of the graph to columns of Batch::inputs. `batch` is the number of
+  // examples of the largest training batch.
   TableIds(const Graph& graph, std::vector<size_t> columns, int64_t batch);
 
   bool any() const { return !groups_.empty(); }
-  // The most rows of the variable read by a training batch; 0 if the variable is no table.
+  // The most rows of the variable in a training batch; 0 if the variable is no table.
   int64_t rows_max(size_t variable) const { return rows_max_[variable]; }
 
   absl::StatusOr<std::shared_ptr<const NumberedRows>> RowsOf(const Batch& batch) const;
-  // Whether the input has ids of growing tables.
+  // Whether the input has ids of a growing table.
   bool growing(size_t input) const;
-  // Returns as many rows as a batch can read, for planning memory.
+  // Returns as many rows as a training batch can read, for planning memory.
   std::shared_ptr<const NumberedRows> Widest(const Batch& batch) const;
 
  private:
-  // A call that reads ids of the group (Graph::IdReader).
+  // A call that reads ids of the group, see Graph::IdReader.
   struct Reader {
     size_t input = 0;
-    std::optional<size_t> weights = {};  // the column
+    std::optional<size_t> weights = {};  // index in Batch::inputs
     bool hides_zero = false;
   };
-  // Tables with equal inputs.
+  // Tables that read the same inputs.
   struct Group {
     std::vector<size_t> inputs;
     std::vector<size_t> variables;
     size_t smallest = 0;  // the variable with the fewest rows
-    int64_t rows = 0;     // rows of the smallest
-    uint64_t shards = 0;  // for growing tables; 0: fixed ones
+    int64_t rows = 0;     // the rows of `smallest`
+    uint64_t shards = 0;  // number of shards, if the tables grow; 0: fixed tables
     std::vector<Reader> readers = {};
   };
   Reader ReaderOf(const Graph::IdReader& reader) const;

@@ -1,5 +1,5 @@
-// Chooses the Embeddings of a model that become tables: variables of which only the rows read by a
-// batch travel. Pure.
+// Chooses the Embeddings of a model that become tables: only the rows that a batch reads travel.
+// Pure.
 #pragma once
 
 #include <map>
@@ -15,18 +15,18 @@ namespace paracord {
 
 struct ChosenTable {
   TableSpec spec;
-  uint64_t shards = 0;  // for a growing table
+  uint64_t shards = 0;  // number of shards, if the table grows; 0: a fixed table
 };
-// By the index of the layer in the model.
+// Keyed by the index of the layer in the model.
 using TableLayers = std::map<size_t, ChosenTable>;
 
-// Chooses according to the job's `tables`, in a model without its preprocessing layers (nodes
-// marked as unknown count as inputs). Problems name the key. `notes` gets a line for each growing
-// table, and for each Embedding that moves whole although `auto` prefers rows.
+// Chooses according to the job's `tables`. The preprocessing layers of `model` were taken out, or
+// are marked as unknown. Problems name the key. `notes`, unless null, gets a line for each growing
+// table, and for each Embedding that "auto" would make a table but must send whole.
 TableLayers ChooseTables(const Job& job, const ModelSpec& model, Problems& problems,
                          std::vector<std::string>* notes = nullptr);
 
-// The notes for a job, for people; none if its model is unreadable.
+// Returns the notes of ChooseTables for a job; none if its model cannot be read.
 std::vector<std::string> TableNotes(const Job& job);
 
 }  // namespace paracord

@@ -1,4 +1,4 @@
-// The arguments, besides tensors, common to calls of all Keras attention layers.
+// Reads the arguments besides tensors that calls of all Keras attention layers have.
 #pragma once
 
 #include "keras/layers/layer_config.h"

@@ -1,4 +1,4 @@
-// UpSampling2D with interpolation "bilinear", called by MakeUpSampling (layers.h).
+// Makes an UpSampling2D with interpolation "bilinear"; called by MakeUpSampling (layers.h).
 #pragma once
 
 #include <memory>

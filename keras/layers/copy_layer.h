@@ -1,5 +1,6 @@
-// Layers that only move elements: each input is copied along a walk (Walk in ops.h) into the
-// output, and the gradient along the reversed walk. Owned and used like every Layer and Kernel.
+// Layers that only move elements. A Walk (tensor/ops.h) is a loop over axes with strides for input
+// and output. An input is copied along a walk into the output, and the gradient along the reversed
+// walk. Owned and used like every Layer and Kernel.
 #pragma once
 
 #include <memory>
@@ -13,18 +14,18 @@
 
 namespace paracord {
 
-// The copy of an input. Offsets `from` and `to` are in elements.
+// The copy of an input. `from` and `to` are the first elements in the input and in the output.
 struct Way {
   Walk walk;
   int64_t from = 0, to = 0;
   int64_t n = 0;          // elements of the input
-  bool partial = false;   // skips elements of the input (gradient 0)
-  bool repeated = false;  // reads elements repeatedly: gradients add up
+  bool partial = false;   // skips elements of the input, whose gradient is 0
+  bool repeated = false;  // reads elements repeatedly: the gradients of an element add up
 };
 
 class CopyKernel : public Kernel {
  public:
-  // `fill` is set if walks leave elements of the output unwritten, and gives their value.
+  // `fill` is the value of elements of the output that no walk writes; nullopt: walks write all.
   CopyKernel(Ops& ops, std::vector<Way> ways, int64_t n, std::optional<float> fill)
       : ops_(ops), ways_(std::move(ways)), n_(n), fill_(fill) {
     for (const Way& way : ways_) back_.push_back({way.walk.dims, way.walk.y, {}, way.walk.a});
@@ -53,8 +54,8 @@ class CopyKernel : public Kernel {
   std::vector<Walk> back_;
 };
 
-// Copies the only input piece by piece: each way leads from a piece of the input to a place in the
-// output; ways do not overlap.
+// Copies the only input piece by piece. Each way copies a piece of the input; the ways together
+// cover the input and the output, without overlap.
 class PiecesKernel : public Kernel {
  public:
   PiecesKernel(Ops& ops, std::vector<Way> ways) : ops_(ops), ways_(std::move(ways)) {}
@@ -76,20 +77,20 @@ class PiecesKernel : public Kernel {
   const std::vector<Way> ways_;
 };
 
-// A layer whose output copies its only input along a walk.
+// A layer whose output is copied from its only input along a walk.
 class CopyLayer : public Layer {
  public:
   using Layer::Layer;
   explicit CopyLayer(const Layer& of) : Layer(of) {}
   struct Plan {
     Shape output;
-    Shape dims;                 // the axes of the walk, without the batch
-    std::vector<int64_t> a, y;  // strides of the input and of the output
-    int64_t from = 0, to = 0;   // offsets within an example
+    Shape dims;                 // axes of the walk, without the batch
+    std::vector<int64_t> a, y;  // strides in the input and in the output
+    int64_t from = 0, to = 0;   // first element within an example
     bool partial = false, repeated = false;
     std::optional<float> fill;
   };
-  // A plan with axis order[i] of the input as axis i of the output.
+  // Returns a plan in which axis order[i] of the input becomes axis i of the output.
   static Plan Permuted(const Shape& input, const Shape& order);
   virtual absl::StatusOr<Plan> PlanFor(const Shape& input) const = 0;
 

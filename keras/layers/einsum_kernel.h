@@ -1,5 +1,5 @@
 // An einsum of two operands as a batched matmul, with copies that permute the axes where needed.
-// Owned by a Layer.
+// Made by a Layer; owned by the graph like every Kernel.
 #pragma once
 
 #include <map>
@@ -15,15 +15,15 @@ inline bool HasLabel(const std::string& labels, char label) {
   return labels.find(label) != std::string::npos;
 }
 
-// The equation of two operands: a label (a letter) for each axis.
+// The equation of two operands, `input` and `kernel`: a label (a letter) for each axis.
 struct Equation {
   std::string input, kernel, output;
-  std::map<char, int64_t> sizes;  // the batch label counts all examples
+  std::map<char, int64_t> sizes;  // keyed by label; the batch counts all examples
 
-  // Returns an error naming axes impossible in a matmul.
+  // INVALID_ARGUMENT for axes that a matmul cannot have, such as an axis of one operand alone.
   absl::Status Check() const;
 
-  // The labels of `of` selected by membership in `a` and in `b`.
+  // Returns the labels of `of` that are in `a` (or not, by `in_a`) and in `b` (or not, by `in_b`).
   static std::string Pick(const std::string& of, const std::string& a, bool in_a,
                           const std::string& b, bool in_b);
   std::string shared() const { return Pick(input, kernel, true, output, true); }
@@ -35,8 +35,8 @@ struct Equation {
   int64_t Count(const std::string& labels) const { return Elements(ShapeOf(labels)); }
 };
 
-// With `second`, the kernel is the second input instead of a variable. `bias` walks from the output
-// to the bias of `bias_elements`; no axes mean no bias.
+// With `second`, the kernel is the second input instead of the first parameter. `bias` walks from
+// the output to a bias of `bias_elements`, the second parameter; no axes: no bias.
 absl::StatusOr<std::unique_ptr<Kernel>> MakeEinsumKernel(Ops& ops, Equation equation, bool second,
                                                          Walk bias, int64_t bias_elements);
 

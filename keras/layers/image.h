@@ -9,14 +9,14 @@
 
 namespace paracord {
 
-// Returns an error unless the shape is (height, width, channels).
+// INVALID_ARGUMENT unless the shape is (height, width, channels), without an axis of size 0.
 absl::Status CheckImage(const Shape& shape);
 
-// Reads two numbers of an existing key. Mistakes are recorded in the config.
+// Reads a list of two finite numbers; the key must not be null. Records mistakes in the config.
 std::pair<double, double> ReadPair(LayerConfig& config, const char* key);
 
-// Reads a range: a lower and an upper number, or f for -f to f. The range must lie within `least`
-// to -least (`least` is negative); mistakes are recorded in the config.
+// Reads a range: two ends, or f for -|f| to |f|. A missing key, or a range that is not within
+// `least` (negative) to -`least`, is a mistake, recorded in the config.
 std::pair<double, double> ReadRange(LayerConfig& config, const char* key, double least);
 
 }  // namespace paracord

@@ -1,4 +1,4 @@
-// Reads the initializers of model files: Keras' classes, snake-case names, and old names.
+// Reads the initializers in model files: by class names, snake-case names, and older names.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,11 @@
 
 namespace paracord {
 
-// INVALID_ARGUMENT for an unknown initializer or option.
+// INVALID_ARGUMENT names an initializer or an option that is not supported.
 absl::StatusOr<Initializer> ReadInitializer(const nlohmann::json& value);
 
-// Sets the fans of an initializer scaled by fans, where they differ from a convolution's.
+// Sets fan-in and fan-out of an initializer that scales by them, where a convolution kernel's fans
+// would be wrong.
 Initializer WithFans(Initializer initializer, int64_t in, int64_t out);
 
 }  // namespace paracord

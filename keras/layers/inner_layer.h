@@ -1,5 +1,5 @@
-// Layers inside the config of a wrapper layer, {"class_name", "config"}. Mistakes are recorded in
-// the wrapper's config. Pure.
+// Layers inside the config of a wrapper layer, {"class_name": ..., "config": ...}. Mistakes are
+// recorded in the wrapper's config. Keeps no state.
 #pragma once
 
 #include <memory>
@@ -9,16 +9,16 @@
 
 namespace paracord {
 
-// The name in the config of a layer, or "layer".
+// Returns the name in the config of a layer, or "layer".
 std::string NameIn(const nlohmann::json& spec);
 
-// The layer under `key`, or an object without a class if there is none (a mistake).
+// Returns the layer under `key`, or an object without a class if there is none (a mistake).
 nlohmann::json SpecOf(LayerConfig& config, const char* key);
 
 // A frozen wrapper freezes the inner layer in Keras 2; in Keras 3 the inner config decides.
 inline bool FreezesWithin(const LayerConfig& outer) { return outer.keras2() && !outer.trainable(); }
 
-// Makes the layer described by `spec`. Null: the error is in `outer`.
+// Makes the layer described by `spec`. Null: the mistake is recorded in `outer`.
 std::unique_ptr<Layer> MakeInner(LayerConfig& outer, const char* key, const std::string& name,
                                  const nlohmann::json& spec);
 

@@ -1,8 +1,8 @@
-// Reads the "config" of a layer of a Keras model file, key by key. The first mistake is kept, and
-// every later read returns a default; a layer's code is thus a plain list of its keys. Finish then
+// Reads the "config" of a layer of a Keras model file, key by key. A read that finds a mistake
+// records it and returns a default; a layer's code is thus a plain list of keys. Finish then
 // returns the first mistake, or names an unread key. Keras adds keys with every release: an unread
-// key with a value meaning "off" is skipped, any other refused. Used by one thread, while a model
-// is read.
+// key whose value means "off" (null, false, "none", empty) is skipped, any other refused. Used by
+// one thread, while a model is read.
 #pragma once
 
 #include <cstdint>
@@ -26,9 +26,8 @@ struct Regularizer {
   float l1 = 0, l2 = 0;
 };
 
-// A constraint applied to a variable after each update. Without axes, negative values become 0;
-// with axes, the norm over them moves by `rate` of the way into [least, most] (proto:
-// NormConstraint).
+// A constraint on a variable after each update. Without axes, negative values become 0; with axes,
+// the norm over these axes moves by `rate` of the way into [least, most] (proto: NormConstraint).
 struct Constraint {
   std::string variable;  // its name within the layer: "kernel"
   std::vector<int64_t> axes;
@@ -40,21 +39,21 @@ struct ActivityPenalty {
   float l1 = 0, l2 = 0;
 };
 
-// The mode of a call: the run's, or a mode fixed by the call. Not std::optional<bool>, because GCC
-// 14 miscompiles its comparison with `false`.
+// The mode of a call: the run's mode, or a mode that the model file fixes for the call. Not
+// std::optional<bool>, because GCC 14 miscompiles its comparison with `false`.
 enum class CallMode { kOfRun, kTraining, kInference };
 
-// In the arguments of a call, {kTensorKey: i} stands for the node's input i, with kConstantKey:
-// true if the input is an array of numbers from the file.
+// In the arguments of a call, {kTensorKey: i} stands for the call's input i. It also has
+// {kConstantKey: true} if the input is an array of numbers from the model file.
 inline constexpr const char* kTensorKey = "$tensor";
 inline constexpr const char* kConstantKey = "$constant";
 
-// A value as shown in messages, shortened if long.
+// Returns a value for an error message, shortened if long.
 std::string Shown(const nlohmann::json& value);
 
 class LayerConfig {
  public:
-  // `config` must outlive this object. `keras2` is true for a file of Keras 2, where some defaults
+  // `config` must outlive this object. `keras2`: the model file is Keras 2's, where some defaults
   // differ.
   LayerConfig(std::string class_name, std::string name, const nlohmann::json& config, bool keras2);
 
@@ -63,27 +62,28 @@ class LayerConfig {
   bool trainable() const { return trainable_; }
   bool keras2() const { return keras2_; }
   const nlohmann::json& values() const { return config_; }
-  // The precision allowed by the layer's dtype policy; nullopt means the inputs' precision.
+  // The precision that the layer's dtype policy allows its products; nullopt: the inputs'
+  // precision.
   std::optional<Operands> operands() const { return operands_; }
   void FollowInputs() { operands_ = std::nullopt; }
   bool Has(absl::string_view key) const;
-  // True if the file has the key, even with the value null.
+  // True if the config has the key, even with the value null.
   bool Says(absl::string_view key) const { return config_.find(key) != config_.end(); }
   const std::vector<Regularizer>& regularizers() const { return regularizers_; }
   const std::vector<Constraint>& constraints() const { return constraints_; }
   const std::optional<ActivityPenalty>& activity() const { return activity_; }
-  // The positional arguments of the (first) call, see NodeSpec. The caller must consume all of
-  // them.
+  // The positional arguments of the layer's first call (NodeSpec::args). Finish does not check them
+  // then; the caller must use all of them.
   const nlohmann::json& TakeArgs() {
     args_taken_ = true;
     return args_;
   }
-  bool CallFlag(absl::string_view name);  // false if the call has no such argument
-  double CallNumber(absl::string_view name, double fallback);  // the number may be infinite
+  bool CallFlag(absl::string_view name);  // false if the call has no argument of this name
+  double CallNumber(absl::string_view name, double fallback);  // may return an infinite number
   static bool IsTensor(const nlohmann::json& argument) {
     return argument.is_object() && !argument.contains("class_name");
   }
-  // True if a tensor argument is an array of numbers from the file.
+  // True if an argument is an array of numbers from the model file.
   static bool IsConstant(const nlohmann::json& argument) {
     return argument.is_object() && argument.contains(kConstantKey);
   }
@@ -95,15 +95,16 @@ class LayerConfig {
     SetCall(other.args_, other.kwargs_);
     mode_ = other.mode_;
   }
-  // The mode of the (first) call.
+  // The mode of the layer's first call.
   CallMode mode() const { return mode_; }
   void SetMode(CallMode mode) { mode_ = mode; }
 
-  // The readers below return `fallback` for an absent or null key. A value of the wrong kind or
-  // range is a mistake.
+  // The readers below return `fallback` for a key that is absent or null. A value of the wrong kind
+  // or range is a mistake.
   double Number(absl::string_view key, double fallback);
-  double Bound(absl::string_view key, double fallback);  // the number may be infinite
-  // `named_most` is the limit named in the mistake, if a later check has a smaller one.
+  double Bound(absl::string_view key, double fallback);  // a number that may be infinite
+  // A whole number from `least` to 2^31 - 1. `named_most` is the upper limit in the message,
+  // smaller if a later check of the layer is stricter.
   int64_t Integer(absl::string_view key, int64_t fallback, int64_t least,
                   int64_t named_most = std::numeric_limits<int32_t>::max());
   int64_t RequiredInteger(absl::string_view key, int64_t least,
@@ -112,30 +113,30 @@ class LayerConfig {
   // A string, which must be in `known`.
   std::string Choice(absl::string_view key, absl::string_view fallback,
                      std::vector<std::string_view> known);
-  // A number for both axes, or a list of two.
+  // Two whole numbers from 1 to 1,000,000, given as a list, or as one number for both.
   std::pair<int64_t, int64_t> Pair(absl::string_view key, int64_t fallback);
-  // Any whole number, or a list of one, Keras 2's notation for axes.
+  // A whole number between -10^9 and 10^9, or a list of one, Keras 2's notation for an axis.
   int64_t AnyInteger(absl::string_view key, int64_t fallback);
   // The padding before and after each of `axes` axes: n, [n, m], or [[a, b], [c, d]]; for a single
-  // axis [a, b].
+  // axis [a, b]. 1 if the key is absent.
   std::vector<std::pair<int64_t, int64_t>> Frame(absl::string_view key, size_t axes);
-  // A list of whole numbers, perhaps negative.
+  // A list of whole numbers, perhaps negative. An absent key is a mistake.
   std::vector<int64_t> Integers(absl::string_view key);
-  // The value itself; null if absent or null.
+  // The value of the key; null if the key is absent or null.
   const nlohmann::json* Value(absl::string_view key) { return Find(key); }
-  // A list of sizes, with -1 for null.
+  // A list of sizes, with -1 for null; empty without the key.
   std::vector<int64_t> Dims(absl::string_view key);
   Activation ActivationOf(absl::string_view key, absl::string_view fallback = "linear");
-  // Reads the activation of a pure activation layer (LeakyReLU, ...) from this config's keys.
-  // Returns false if the class is no activation.
+  // Reads the activation of an activation layer (LeakyReLU, ...) from the keys of this config.
+  // Returns false if the class is no activation layer.
   bool ActivationOfClass(Activation& activation);
   Initializer InitializerOf(absl::string_view key, absl::string_view fallback);
   void Ignore(absl::string_view key) { read_.insert(std::string(key)); }
 
-  // Records the first mistake. The message names the layer and the key before `what`.
+  // Records a mistake; Finish returns the first. The message names the layer and the key.
   void Fail(absl::string_view key, absl::string_view what);
-  // Returns the first mistake, or an error for the first unread key that is not off, or for the
-  // first unused argument of the call.
+  // Returns the first mistake, or an error for the first unused argument of the call, or for the
+  // first unread key that is not "off".
   absl::Status Finish();
 
  private:
@@ -163,16 +164,16 @@ class LayerConfig {
   absl::Status error_;
 };
 
-// The begin of every error about a layer: `layer "dense_1" (Dense)`.
+// Returns the beginning of every error about a layer: `layer "dense_1" (Dense)`.
 std::string LayerTitle(absl::string_view class_name, absl::string_view name);
-// Ends an error about a layer or operation unknown to this runtime.
+// The end of an error about an unsupported layer or operation.
 inline constexpr char kExportInstead[] =
     "; paracord.keras.export makes a program of a model with others (docs/stablehlo.md)";
 
-// The axes of a value, a number or a list of numbers; empty for anything else.
+// Returns the axes in `value`, a number or a list of numbers; empty for anything else.
 std::vector<int64_t> AxesOf(const nlohmann::json& value);
 
-// Finds an activation by Keras' name ("relu"); false if there is none.
+// Finds an activation by Keras' name ("relu"). Returns false if there is none.
 bool FindActivation(const std::string& name, bool keras2, Activation& activation);
 
 }  // namespace paracord

@@ -25,7 +25,7 @@ std::unique_ptr<Layer> MakeDense(LayerConfig& config);
 std::unique_ptr<Layer> MakeDot(LayerConfig& config);
 std::unique_ptr<Layer> MakeDotInteraction(LayerConfig& config);
 std::unique_ptr<Layer> MakeCustomScaleLayer(LayerConfig& config);
-// also SpatialDropout and the noise layers
+// Also makes SpatialDropout and the layers of noise.
 std::unique_ptr<Layer> MakeDropout(LayerConfig& config);
 std::unique_ptr<Layer> MakeEinsumDense(LayerConfig& config);
 std::unique_ptr<Layer> MakeEinsumOperation(LayerConfig& config);
@@ -75,42 +75,42 @@ std::unique_ptr<Layer> MakeVolumeConv(LayerConfig& config);     // Conv3D
 std::unique_ptr<Layer> MakeVolumePooling(LayerConfig& config);  // MaxPooling3D, AveragePooling3D
 std::unique_ptr<Layer> MakeWhere(LayerConfig& config);
 
-// Makes a layer along axes other than the last, with copies that move the axes before and after, if
-// the keys ask for other axes; null otherwise.
+// Makes a layer along other axes than the last, if the keys ask for other axes, with copies that
+// move the axes before and after. Returns null if the keys do not.
 absl::StatusOr<std::unique_ptr<Layer>> MakeMoved(const LayerConfig& config);
 
-// Makes `inner`, a layer along the last axis, work along `axis`.
+// Makes a layer that applies `inner`, a layer along the last axis, along `axis`.
 std::unique_ptr<Layer> MakeAlongAxis(const LayerConfig& config, std::unique_ptr<Layer> inner,
                                      int64_t axis);
 
-// The number of axes in a class name ending with 1D, 2D or 3D.
+// The number of axes that a class name ends with: 1 for 1D, 2 for 2D, 3 for 3D.
 size_t AxesOfName(const std::string& class_name);
 
-// Make the node for a layer's own `activation`, unless fused.
+// Make a layer that applies `activation`, with the name of the layer `of`.
 std::unique_ptr<Layer> MakeActivationLayer(const LayerConfig& of, Activation activation);
 std::unique_ptr<Layer> MakeActivationLayer(const Layer& of, Activation activation);
 // Makes a layer that applies `first` and then `then`.
 std::unique_ptr<Layer> MakeActivations(const LayerConfig& of, Activation first, Activation then);
 std::unique_ptr<Layer> MakeGluLayer(const LayerConfig& of);
 std::unique_ptr<Layer> MakeGluLayer(const Layer& of);
-// Makes a layer that copies from each example a part of this shape, beginning at element `from`.
+// Makes a layer that copies `shape` elements of each example, from element `from` on.
 std::unique_ptr<Layer> MakePartLayer(const Layer& of, const Shape& shape, int64_t from);
-// Makes a layer without inputs whose output has `values`, of this shape, in every example.
+// Makes a layer without inputs whose output is `values`, of shape `shape`, in every example.
 std::unique_ptr<Layer> MakeConstant(const Layer& of, Shape shape, std::vector<float> values);
-// The shape, in every example, of a constant of the model file. ShapeOfOne drops the first axis, of
-// size 1, which stands for the batch. AlignedShape prepends axes of size 1, as in NumPy's broadcast
-// with a tensor of `rank` axes and the batch.
+// Return the shape that a constant of the model file has in every example. ShapeOfOne drops the
+// first axis, of size 1, which stands for the batch. AlignedShape prepends axes of size 1, as NumPy
+// does to broadcast the constant with a tensor of the batch and `rank` axes.
 absl::StatusOr<Shape> ShapeOfOne(const Shape& constant);
 absl::StatusOr<Shape> AlignedShape(const Shape& constant, size_t rank);
-// The padding before and after each axis of an example, from the file's padding: an entry for every
-// axis, the batch first, or a single entry for all axes.
+// The padding before and after each axis of an example. PadsOf converts the file's padding: an
+// entry for every axis, the batch first, or a single entry for all axes.
 using PadAround = std::vector<std::pair<int64_t, int64_t>>;
 absl::StatusOr<PadAround> PadsOf(PadAround given, const Shape& input);
 // Makes a layer that pads by mirroring; with `edge_twice` the edge is repeated.
 std::unique_ptr<Layer> MakeMirrorPad(LayerConfig& config, PadAround around, bool edge_twice);
 // Makes a layer that adds two inputs.
 std::unique_ptr<Layer> MakeAddLayer(const Layer& of);
-// An IdMask (table_layer.h) with the name of another layer.
+// Makes an IdMask (table_layer.h) with the name of the layer `of`.
 std::unique_ptr<Layer> MakeIdMask(const Layer& of);
 // Makes a layer with 1 where either of two masks is 1.
 std::unique_ptr<Layer> MakeOrLayer(const Layer& of);

@@ -1,4 +1,4 @@
-// Arrays of numbers among the arguments of a call. Pure.
+// Reads arrays of numbers among the arguments of a layer's call. Pure.
 #pragma once
 
 #include <optional>
@@ -13,11 +13,11 @@ struct NumberArray {
   std::vector<float> values;   // row-major
 };
 
-// Reads a number, or nested lists of equal lengths; true counts as 1. nullopt for anything else.
+// Reads a number, or nested lists of equal lengths; true counts as 1. Nullopt for anything else.
 std::optional<NumberArray> ReadNumberArray(const nlohmann::json& value);
 
-// The nested lists of an array written by Keras 3 as {"class_name": "__numpy__" or "__tensor__",
-// "config": {"value": ...}}; null for anything else.
+// Returns the nested lists of an array that Keras 3 writes as {"class_name": "__numpy__" or
+// "__tensor__", "config": {"value": ...}}; null for anything else.
 const nlohmann::json* ArrayValue(const nlohmann::json& argument);
 
 }  // namespace paracord

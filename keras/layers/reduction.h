@@ -1,5 +1,5 @@
-// The reduction of a tensor along some axes of an example: its walks, and the largest elements.
-// Owned and used by one kernel.
+// The reduction of a tensor along some axes of an example: walks (tensor/ops.h) for sums, and the
+// maximum. Owned and used by one kernel.
 #pragma once
 
 #include <memory>
@@ -12,9 +12,9 @@ namespace paracord {
 
 // The walks between a tensor and its reduction along some axes.
 struct Reduction {
-  int64_t n = 0, sums = 0, count = 1;  // elements before and after, and their ratio
-  Walk over;                           // from the tensor to its reduction
-  Walk by;                             // from the tensor and its reduction to the tensor
+  int64_t n = 0, sums = 0, count = 1;  // elements before and after the reduction, and n / sums
+  Walk over;                           // from the tensor to the reduction
+  Walk by;                             // from the tensor and the reduction to the tensor's shape
 
   // `kept` is `shape` with 1 for each reduced axis.
   Reduction(int64_t batch, const Shape& shape, const Shape& kept);
@@ -27,8 +27,8 @@ struct Reduction {
   }
 };
 
-// The maximum along the axes, by pooling: of the tensor itself if the axes are adjacent, otherwise
-// of a copy with these axes last.
+// The maximum along some axes, by pooling: of the tensor if the axes are adjacent, otherwise of a
+// copy with the axes last.
 class Largest {
  public:
   static absl::StatusOr<Largest> Make(Ops& ops, int64_t batch, const Shape& shape,

@@ -1,6 +1,6 @@
 // Layers that read ids. The first variable of a TableLayer is a table of rows, selected by the
-// first input. For a run with only some of the rows, the graph tells their number, and the input
-// holds indices among these rows, or -1 for an absent row, read as zeros.
+// first input. For a run with only some of the rows, the graph tells the number of rows, and the
+// input holds indices among these rows, or -1 for an absent row, which reads as zeros.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ class TableLayer {
   virtual ~TableLayer() = default;
   static constexpr int64_t kAllRows = -1;
   void UseRows(int64_t rows) { rows_there_ = rows; }
-  // Called once if the table grows: any id is then valid.
+  // Called once if the table is a growing one: any id is then valid.
   void Grow() { growing_ = true; }
 
  protected:
@@ -22,7 +22,7 @@ class TableLayer {
   bool growing_ = false;
 };
 
-// Gives 1 for each id but 0, and 0 for the id 0. Takes whatever numbers a TableLayer takes.
+// A layer that gives 1 for each id but 0, and 0 for the id 0. Takes ids as a TableLayer does.
 class IdMask {
  public:
   virtual ~IdMask() = default;

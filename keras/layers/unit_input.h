@@ -1,4 +1,5 @@
-// Scales an input to unit length along some axes, forward and backward. Owned by a Kernel.
+// Scales an input of a kernel to unit length along some axes, forward and backward. Owned by the
+// kernel, which reads made() after Forward and writes the gradient to d_made() before Backward.
 #pragma once
 
 #include "common/status_macros.h"
@@ -7,9 +8,9 @@
 
 namespace paracord {
 
-// `rest` has size 1 on the jointly scaled axes. A length is the sum of absolute values (`order` 1)
-// or the Euclidean norm (`order` 2). Sums of absolute values or of squares below `least` count as
-// `least`.
+// `rest` is `shape` with size 1 on the axes that are scaled together. A length is the sum of
+// absolute values (`order` 1) or the Euclidean norm (`order` 2). Sums of absolute values or of
+// squares below `least` count as `least`.
 class UnitInput {
  public:
   static absl::StatusOr<UnitInput> Make(Ops& ops, int64_t batch, const Shape& shape,
@@ -44,7 +45,7 @@ class UnitInput {
   }
   const float* made() const { return unit_.get(); }
   float* d_made() const { return d_.get(); }
-  // dx = (d - unit (unit . d)) / length; the second term is absent where the length is the least.
+  // dx = (d - unit (unit . d)) / length; the second term is absent where `least` replaces the sum.
   // With order 1 the sign of the element replaces the first `unit`.
   void Backward(float* dx) {
     const float* const own = kept_.get() + lengths_;
@@ -77,7 +78,7 @@ class UnitInput {
   int order_;
   int64_t n_ = 0, lengths_ = 0;
   Walk by_length_, over_axis_;
-  // kept_ has three numbers for each length: the inverse, 1 if above the least (else 0), and a sum.
+  // Three numbers for each length: its inverse, 1 if the sum is not below `least` (else 0), a sum.
   DeviceArray unit_, d_, kept_;
 };
 
