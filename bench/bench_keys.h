@@ -1,4 +1,5 @@
-// A CA and its certificates in temporary files, for benchmarks of TLS. One thread.
+// A certificate authority (CA), and certificates that it signs, in temporary files, for benchmarks
+// of TLS. One thread.
 #pragma once
 
 #include <openssl/evp.h>
@@ -18,8 +19,8 @@ class BenchKeys {
   BenchKeys(const BenchKeys&) = delete;
   BenchKeys& operator=(const BenchKeys&) = delete;
 
-  // Returns options for a process with the identity `uri`, such as "spiffe://benchmark/ps/0", or
-  // for a process with only the token if `uri` is empty.
+  // Returns the options of a process that has a certificate for the identity `uri`, such as
+  // "spiffe://benchmark/ps/0"; for an empty `uri`, of one that has no certificate but the token.
   SecurityOptions Issue(const std::string& uri);
 
  private:

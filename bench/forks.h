@@ -1,6 +1,6 @@
 // Benchmarks of several processes: forked children that answer through pipes, and ps processes that
-// exchange with all children. A forking process must have no threads, so only children call the ps.
-// Any failure ends the process.
+// exchange with all children. A process that forks must have no threads, which calls would start,
+// so only children call the ps. Any failure ends the process.
 #pragma once
 
 #include <sys/types.h>
@@ -19,7 +19,7 @@
 namespace paracord::bench {
 
 void WriteTo(int pipe, const void* data, size_t bytes);
-// Returns false if the other end of the pipe is closed.
+// Reads exactly `bytes`. Returns false if the other end of the pipe is closed before.
 bool ReadFrom(int pipe, void* data, size_t bytes);
 
 // A forked process that runs `child` and exits. The child writes to `out`, which the parent reads
@@ -27,7 +27,7 @@ bool ReadFrom(int pipe, void* data, size_t bytes);
 class Fork {
  public:
   explicit Fork(const std::function<void(int out, int go)>& child);
-  ~Fork();  // waits for the process
+  ~Fork();  // closes the pipes, then waits for the process
   Fork(const Fork&) = delete;
   Fork& operator=(const Fork&) = delete;
   int from() const { return from_; }
@@ -42,11 +42,12 @@ class Fork {
 // Several ps processes, each with the partitions of `job`.
 class ForkedPs {
  public:
-  // `link`: "shared", "unix" or "tcp".
+  // `link` is how the children exchange with the ps: by "shared" memory, a "unix" socket or "tcp".
   ForkedPs(const PsJob& job, const std::string& link, uint32_t count, int threads_of_each);
 
   size_t size() const { return places_.size(); }
-  // Called in a child: returns a link to ps `i`, and the fence of calls to it.
+  // Both are called in a child. Dial returns a link to ps `i`; FenceOf returns the fence for calls
+  // to it.
   std::unique_ptr<Link> Dial(Network& network, size_t i) const;
   Fence FenceOf(size_t i) const;
   double CpuSeconds() const;  // total of all ps
@@ -61,7 +62,7 @@ class ForkedPs {
   std::string link_;
   std::vector<std::unique_ptr<Child>> daemons_;
   std::vector<Place> places_;
-  Fence fence_;  // from the ps loaded last
+  Fence fence_;  // the fence for the last ps; the others differ in the boot id
 };
 
 }  // namespace paracord::bench

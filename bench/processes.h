@@ -1,4 +1,5 @@
-// Real daemons as children of a benchmark, which die with the benchmark. Main thread only.
+// Real daemons as children of a benchmark, which are killed when it ends. Main thread only.
+// Failures end the benchmark.
 #pragma once
 
 #include <sys/types.h>
@@ -8,21 +9,21 @@
 
 namespace paracord::bench {
 
-// Returns the path of a program of this build.
+// Returns the path of a program beside this benchmark's.
 std::string Program(const std::string& name);
 
 class Child {
  public:
-  // `environment` ("NAME=value") extends the benchmark's environment. Output goes to the file
-  // `log`.
+  // `environment` has variables ("NAME=value") beside those of the benchmark. Output is appended to
+  // the file `log`.
   Child(std::vector<std::string> command, std::vector<std::string> environment,
         const std::string& log);
-  ~Child();  // kills the process
+  ~Child();  // kills the process unless Wait has returned
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
 
   pid_t pid() const { return pid_; }
-  int Wait();  // exit code, or -1 for a signal
+  int Wait();  // returns the exit code, or -1 after a signal
 
  private:
   pid_t pid_ = 0;  // 0 once reaped

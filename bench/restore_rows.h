@@ -7,9 +7,10 @@
 
 namespace paracord::bench {
 
-// Writes checkpoints of a growing and of a fixed table with `rows` rows of `dim` elements and
-// Adagrad's slot into a new directory below `below` ("": the temporary directory), restores each
-// `rounds` times, and prints the medians beside their goal. Exits on an error.
+// Writes a full checkpoint and a chain of checkpoints, of a growing and of a fixed table with
+// `rows` rows of `dim` elements and Adagrad's slot, into a new directory in `below` ("": the
+// system's temporary directory). Restores each `rounds` times, and prints rows a second by the
+// medians, beside the goal. Exits on an error.
 void MeasureRestores(uint64_t rows, uint64_t dim, int rounds, const std::string& below);
 
 }  // namespace paracord::bench

@@ -1,5 +1,5 @@
-// Exchanges of table rows: a worker pushes gradients of the rows in a batch, which Adagrad applies,
-// and pulls the rows of the next batch.
+// Benchmarks of exchanges of table rows: a worker pushes gradients of the rows in a batch, which
+// the ps applies by Adagrad, and pulls the rows of the next batch.
 #pragma once
 
 #include <memory>
@@ -18,9 +18,9 @@ std::unique_ptr<PartitionSet> MakeTable();
 
 struct RowsWay {
   const char* name;
-  const char* result;  // name of the result
-  Link* link;          // to a service with kRowsMethod
-  double goal;         // goal in millions of rows per second, each pushed and pulled
+  const char* result;  // name of the result for --json
+  Link* link;          // to a service that has MakeTable, and exchanges by kRowsMethod
+  double goal;         // in millions of rows per second, each of which is pushed and pulled
 };
 void MeasureRows(const std::vector<RowsWay>& ways, int rounds);
 

@@ -1,4 +1,4 @@
-// The flags of SecurityOptions, shared by all programs, and their effect on a network. Used in
+// The flags for SecurityOptions, which all programs have, and their effect on a network. Used in
 // main.
 #pragma once
 
@@ -15,23 +15,26 @@ namespace paracord {
 // `options` must outlive `flags`.
 void AddSecurityFlags(Flags& flags, SecurityOptions& options);
 
-// Returns command-line flags equal to `options`, for a daemon started by this program.
+// Returns the command-line flags that mean `options`, except http_clients, for a daemon that this
+// program starts.
 std::vector<std::string> SecurityArguments(const SecurityOptions& options);
 
-// Returns a line for each key or token file readable by every user of this host.
+// Returns a line for people for each file of a key or token that every user of this host can read.
 std::vector<std::string> OpenSecrets(const SecurityOptions& options);
 
-// Checks the flags and loads their credentials into `grpc`. `task`, such as "ps:0", must be in the
-// own certificate; "" for a client whose certificate may be of any role. A process that `listens`
-// needs a certificate. INVALID_ARGUMENT, or the error of a file, names the wrong flag.
+// Checks the flags and loads their credentials into `grpc`. The certificate, if there is one, must
+// be of `task`, such as "ps:0", or of its role; "": of a client, which may have any. A process that
+// `listens` needs a certificate. INVALID_ARGUMENT, or the error of a file, names the flag that is
+// wrong. UNAVAILABLE: the certificate has expired, or does not fit its key.
 absl::Status SetUpSecurity(const SecurityOptions& options, const std::string& task, bool listens,
                            GrpcOptions& grpc);
 
-// The further roles of workers' certificates, according to this process's cluster.
+// The rights that certificates of workers have beside their own where workers are nodes of this
+// cluster: to be its ps, and its coordinator if the cluster names none (security/call_rights.h).
 NodeRights NodeRightsIn(const Cluster& cluster);
 
-// INVALID_ARGUMENT if the flags would send plain text to `address` on another machine; `key` says
-// where the address comes from.
+// INVALID_ARGUMENT: the flags would have plain text sent to `address` on another machine. `key`
+// says, for the message, where the address comes from.
 absl::Status CheckPlainText(const SecurityOptions& options, const std::string& address,
                             const std::string& key);
 

@@ -1,8 +1,8 @@
 // A tensor in reference-counted, copy-on-write chunks of at most 1 MiB. The bytes behind a
-// reference never change; the writer updates a chunk in place only while nobody else references it.
-// A Block is owned by its partition and guarded by the partition's lock; any thread may keep and
-// drop a ChunkRef. New references are made only under the lock, so an unshared chunk stays
-// unshared.
+// reference never change as long as it is held; the writer updates a chunk in place only while
+// nobody else references it. A Block is owned by its partition and guarded by the partition's lock;
+// any thread may hold and drop a ChunkRef. New references are made only under the lock, so a chunk
+// that its writer finds unshared stays unshared while the writer holds the lock.
 #pragma once
 
 #include <algorithm>
@@ -18,8 +18,8 @@
 namespace paracord {
 
 inline constexpr uint64_t kChunkElements = (uint64_t{1} << 20) / sizeof(float);
-// The number of elements, a part of a chunk, that a thread takes at a time, so that several threads
-// share a small tensor.
+// How many elements of a chunk a thread takes at a time, so that several threads share the work on
+// a small tensor.
 inline constexpr uint64_t kPartElements = kChunkElements / 4;
 
 struct Chunk {
@@ -30,14 +30,15 @@ struct Chunk {
   Chunk& operator=(const Chunk&) = delete;
 
   std::atomic<uint32_t> references{0};
-  // Counts pulls and staleness for PinnedBytes (store/pinned_bytes.h).
+  // A count of pulls and a mark, for PinnedBytes (store/pinned_bytes.h).
   std::atomic<uint32_t> pulls{0};
   const uint64_t size;  // elements
   float* const data;    // uninitialised
 };
 
-// Not std::shared_ptr: a writer that sees a chunk unshared must also see everything that readers
-// did before they released the chunk, and use_count() has no acquire ordering.
+// A reference to a chunk. Not std::shared_ptr: a writer that sees a chunk unshared must also see
+// everything that readers did before they released the chunk, and use_count() has no acquire
+// ordering.
 class ChunkRef {
  public:
   ChunkRef() = default;
@@ -59,7 +60,7 @@ class ChunkRef {
   // May be used only for a chunk that nobody else can see.
   std::span<float> mutable_values() const { return {chunk_->data, chunk_->size}; }
   std::atomic<uint32_t>& pulls() const { return chunk_->pulls; }
-  bool operator==(const ChunkRef& other) const = default;  // refers to the same chunk
+  bool operator==(const ChunkRef& other) const = default;  // whether both refer to the same chunk
   uint32_t references() const { return chunk_->references.load(std::memory_order_acquire); }
   bool unshared() const { return references() == 1; }
 
@@ -80,8 +81,8 @@ class Block {
   const std::vector<ChunkRef>& chunks() const { return chunks_; }
 
   // Returns the chunk into which the next version of chunk `i` is written: the chunk itself if
-  // unshared, otherwise a fresh chunk, which Replace then installs. Both may be the same chunk: the
-  // writer reads and writes element by element.
+  // unshared, otherwise a fresh chunk. Replace then installs it. The writer may read chunk `i`
+  // meanwhile, element by element, even if it writes into the same chunk.
   ChunkRef Writable(size_t i) const {
     return chunks_[i].unshared() ? chunks_[i] : ChunkRef(chunks_[i].values().size());
   }

@@ -1,8 +1,8 @@
-// Tells which rows of a fixed table changed since the image (the copy of a partition that a
-// checkpoint is made from), so that the next checkpoint can hold only these rows. Keeps one bit a
-// row for each of at most two images: the image of the checkpoint that the next one continues, and
-// the newest image, whose checkpoint may not be complete yet. Guarded by the partition's lock, but
-// several threads may call Set on behalf of the lock's holder.
+// Tells which rows of a fixed table changed since an image (all rows at one moment, for a
+// checkpoint), for a next checkpoint with these rows alone. Has one bit a row for each of at most
+// two images: the image of the checkpoint that the next one continues, and the newest image, whose
+// checkpoint may not be complete yet. Guarded by the partition's lock, but several threads may call
+// Set on behalf of the lock's holder.
 #pragma once
 
 #include <atomic>
@@ -20,10 +20,10 @@ class ChangedRows {
   explicit ChangedRows(uint64_t rows) : words_((rows + 63) / 64) {}
 
   using Bits = std::unique_ptr<std::atomic<uint64_t>[]>;
-  // Returns cleared bits, for Mark. Slow: not to be called under a lock.
+  // Returns a cleared bit for each row, for Mark. Slow: not to be called under a lock.
   Bits NewBits() const { return std::make_unique<std::atomic<uint64_t>[]>(words_); }
 
-  // Called before a row changes.
+  // Called before a row changes. `row` counts from the partition's first row.
   void Set(uint64_t row) {
     if (newest_ == nullptr) return;
     std::atomic<uint64_t>& word = newest_[row / 64];
@@ -35,16 +35,16 @@ class ChangedRows {
 
   // What changed since an image.
   struct Since {
-    uint64_t updates = 0;  // the partition's updates at the image
-    uint64_t changed = 0;  // rows
+    uint64_t updates = 0;  // the partition's count of updates at the image
+    uint64_t changed = 0;  // how many rows
   };
-  // Puts the bits of the rows that changed since `image` into `bits`. Nullopt: the image is not
-  // known (any more).
+  // Returns what changed since the image of a checkpoint, and sets `bits`: a bit for each row, 1 if
+  // it changed. Nullopt: the image is not known, or no longer.
   std::optional<Since> SinceImage(const std::optional<CheckpointName>& image,
                                   std::vector<uint64_t>& bits) const;
-  // Called when an image is taken. `own` names the checkpoint that is made from this image, nullopt
-  // if no later checkpoint will continue that one. Forgets all earlier images but `continued`.
-  // `fresh` comes from NewBits.
+  // Called when an image is taken. `own` is the checkpoint made from the image, nullopt if no later
+  // checkpoint may continue it. Forgets all earlier images but that of the checkpoint `continued`.
+  // `updates` is the partition's count; `fresh` comes from NewBits.
   void Mark(const std::optional<CheckpointName>& own,
             const std::optional<CheckpointName>& continued, uint64_t updates, Bits fresh);
 
@@ -56,10 +56,11 @@ class ChangedRows {
     uint64_t updates = 0;
     Bits bits;  // rows changed after this image, before the next one
   };
-  size_t Find(const std::optional<CheckpointName>& name) const;  // images_.size(): unknown
+  // Returns an index in images_, or its size if the image is not known.
+  size_t Find(const std::optional<CheckpointName>& name) const;
 
   const uint64_t words_;
-  std::vector<Image> images_;                // oldest first
+  std::vector<Image> images_;                // from the oldest to the newest
   std::atomic<uint64_t>* newest_ = nullptr;  // the bits of the newest image
 };
 

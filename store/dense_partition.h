@@ -1,6 +1,6 @@
-// A partition with all values, the optimizer's slots and the ledger. Readers get references to
-// chunks that never change: a reader neither waits for long nor sees half an update. For tables,
-// whose rows are named one by one, see store/table_partition.h. Thread-safe.
+// A partition whose values, slots of the optimizer and gradients are whole tensors. Readers get
+// references to chunks that never change: a reader neither waits for long nor sees half an update.
+// For tables, whose rows are named one by one, see store/table_partition.h. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -22,28 +22,29 @@
 
 namespace paracord {
 
-// The contents that a dense partition is made of, restored from and written as.
+// The contents that a dense partition is made of, and that a checkpoint has of it.
 struct PartitionContents {
   Block value{0};
-  std::vector<Block> slots;  // in the order of StoredSlots; none if not trained
+  std::vector<Block> slots;  // in the order of Optimizer::slots; none if not trained
   PartitionLedger ledger;
-  // Steps of the optimizer: batches entered and not rejected, or rounds with such batches.
+  // Steps of the optimizer so far: batches entered and not rejected; in synchronous training,
+  // rounds with some such batch.
   uint64_t steps = 0;
-  uint64_t updates = 0;  // changes of the values
-  bool healthy = true;   // false: some update gave a result that is not finite
+  uint64_t updates = 0;  // how often the values have been changed
+  bool healthy = true;   // false: some update has given a value that is not finite
 };
 
-// Sets the slots of a partition that has its first values.
+// Adds the slots, with first values, to the contents of a partition that has its first values.
 void FillSlots(const Optimizer& optimizer, PartitionContents& contents);
 
 class DensePartition : public Partition {
  public:
-  struct Image : Counts {  // all contents at one moment
+  struct Image : Counts {  // references to all contents, of one moment
     ChunkRefs value;
     std::vector<ChunkRefs> slots;
   };
 
-  // With `rounds` the partition forms rounds.
+  // With `rounds` the partition forms rounds (PartitionRounds).
   DensePartition(Facts facts, const Optimizer& optimizer, PartitionContents contents,
                  std::shared_ptr<PinnedBytes> pinned = nullptr,
                  const std::optional<RoundsOptions>& rounds = {});
@@ -70,7 +71,7 @@ class DensePartition : public Partition {
                        std::function<void()> referred) override;
   void ForgetImage() override;
   Image TakeImage() const;
-  // Does the same for a thread that holds the lock.
+  // TakeImage for a thread that holds the lock.
   Image ImageHeld() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
  private:
@@ -80,18 +81,19 @@ class DensePartition : public Partition {
   // Enters and applies the round that is whole.
   void ApplyRound() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   Counts CountsNow() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // The chunk into which an update writes chunk `i` of a block.
+  // Returns the chunk into which an update writes chunk `i` of a block.
   ChunkRef WritableOf(const Block& block, size_t i) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // A step of the optimizer, of which an update may be none.
+  // Takes a step of the optimizer: counts it, and updates values and slots unless `update` is none.
   void TakeStep(const PartitionUpdate& update) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // False: some result is not finite.
+  // Apply a gradient of any encoding, or a sparse one by its entries. False: some result is not
+  // finite.
   bool ApplyDense(const UpdateScalars& scalars, const Gradient& gradient)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool ApplySparse(const UpdateScalars& scalars, const Gradient& gradient)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // The values first, then the slots.
+  // The blocks of the values and of each slot, in this order.
   std::vector<Block*> Blocks() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Applies Keras' constraints of a norm, which follow an update.
+  // Applies Keras' constraint of a norm, which follows an update.
   void Constrain() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool ApplyEntries(size_t index, const UpdateScalars& scalars, Gradient::Entries entries)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

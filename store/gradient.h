@@ -1,6 +1,7 @@
-// The gradient of a partition as it arrived, in any encoding. Size and indices are checked at
-// construction; elements are decoded a few thousand at a time during the update, so a gradient is
-// never copied whole. Shares its bytes with the message. Many threads may read it at once.
+// The gradient of a partition, or of some of its rows, as it arrived, in any encoding. Read checks
+// size and indices; elements are decoded a few thousand at a time during the update, so that only
+// the entries of a sparse gradient are copied. Shares its bytes with the message. Many threads may
+// read it at once.
 #pragma once
 
 #include <array>
@@ -20,35 +21,36 @@ namespace paracord {
 class Gradient {
  public:
   Gradient() = default;                  // empty: no gradient
-  explicit Gradient(absl::Cord floats);  // float32
-  // A gradient over floats that stay in place while the gradient is used.
+  explicit Gradient(absl::Cord floats);  // float32 elements
+  // A gradient over `floats`, which must stay in place while it is used.
   static Gradient Over(std::span<const float> floats);
-  // Makes a gradient. INVALID_ARGUMENT says what is wrong, without naming the partition.
+  // Makes a gradient of `elements` elements. INVALID_ARGUMENT says what is wrong with encoding,
+  // bytes or indices, without naming the partition.
   static absl::StatusOr<Gradient> Read(Encoding encoding, uint64_t elements, absl::Cord bytes);
-  // Checks that a gradient of this encoding and number of elements has `bytes` bytes.
+  // Checks that a gradient of this encoding and number of elements may have `bytes` bytes.
   static absl::Status CheckBytes(Encoding encoding, uint64_t elements, uint64_t bytes);
 
   bool empty() const { return elements_ == 0; }
   uint64_t elements() const { return elements_; }
   bool sparse() const { return encoding_ == ENCODING_TOP_K; }
-  // All elements in place; empty if they lie in several pieces or have another encoding.
+  // All elements in place; empty if they are in several pieces, not aligned or not float32.
   std::span<const float> Flat() const;
   bool Finite() const;
-  // The index of the first element that is not finite in a dense encoding; there must be one.
+  // The index of the first element of a dense encoding that is not finite; 0 if there is none.
   uint64_t FirstNotFinite() const;
 
-  // The entries of a sparse gradient among `count` elements from `first` on.
+  // The entries of a sparse gradient whose indices are in [first, first + count).
   struct Entries {
     std::span<const uint32_t> indices;  // indices within the partition, ascending
     std::span<const float> values;
   };
   Entries EntriesIn(uint64_t first, uint64_t count) const;
 
-  // Reads elements in order, from a multiple of kFloatsAtOnce on.
+  // Reads elements [first, first + count) in order; `first` is a multiple of kFloatsAtOnce.
   class Reader {
    public:
     Reader(const Gradient& gradient, uint64_t first, uint64_t count);
-    // Returns the next buffer.size() elements, in place or decoded to `buffer`. It must have
+    // Returns the next buffer.size() elements, in place or decoded to `buffer`, which must have
     // kFloatsAtOnce elements, or as many as are left.
     std::span<const float> Next(std::span<float> buffer);
 
@@ -56,7 +58,7 @@ class Gradient {
     const Gradient& gradient_;
     uint64_t at_;
     absl::Cord bytes_;
-    absl::Cord scale_bytes_;  // int8
+    absl::Cord scale_bytes_;  // the scales of an int8 gradient
     std::optional<CordReader<float>> floats_;
     std::optional<CordReader<uint16_t>> halves_;
     std::optional<CordReader<int8_t>> int8s_;
@@ -70,8 +72,8 @@ class Gradient {
 
   Encoding encoding_ = ENCODING_FLOAT32;
   uint64_t elements_ = 0;
-  absl::Cord bytes_;               // for dense encodings and int8
-  std::vector<uint32_t> indices_;  // for a sparse encoding
+  absl::Cord bytes_;               // dense encodings and int8
+  std::vector<uint32_t> indices_;  // sparse encodings, with values_
   std::vector<float> values_;
 };
 

@@ -1,8 +1,8 @@
 // The ids that pushes of a table name most often. A count sketch (Charikar, Chen and Farach-Colton,
 // "Finding frequent items in data streams", 2002) finds candidates among any number of ids; each
-// candidate then gets a counter of its own, which gives its share. Memory is bounded. Only one row
-// in kSampled is looked at on average, which costs next to nothing. The more rows a push has, the
-// more pushes it takes until a hot id stands out. Used under the table's lock.
+// candidate then gets a counter of its own, from which its share is computed. Memory is bounded. On
+// average one in kSampled rows of a push is a sample, which costs next to nothing. The more rows a
+// push has, the more pushes it takes until a hot id stands out. Used under the table's lock.
 #pragma once
 
 #include <cstddef>
@@ -17,36 +17,40 @@ namespace paracord {
 class HotIds {
  public:
   static constexpr uint64_t kSampled = 32;
-  static constexpr size_t kDepth = 3;     // estimates of an id; the median counts
-  static constexpr size_t kWidth = 4096;  // counters for each
-  static constexpr size_t kKept = 64;     // ids that are counted; at most twice as many
+  static constexpr size_t kDepth = 3;     // estimates of an id, of which the median counts
+  static constexpr size_t kWidth = 4096;  // counters for each estimate
+  static constexpr size_t kKept = 64;     // candidates that stay when there are twice as many
 
-  // Counts the ids of a push, each once.
+  // Takes samples of the ids of a push, which are distinct.
   void Push(std::span<const uint64_t> ids);
 
   struct Hot {
     uint64_t id = 0;
     double share = 0;  // estimated share of pushes that name the id
   };
-  // Returns the ids that are surely the hottest, as far as samples tell. Leaves out ids sampled
-  // fewer than fifty times: among many ids, a few samples make some look too hot.
+  // Returns at most `count` ids, the hottest first, ordered by the least share that their samples
+  // make likely. Leaves out ids with fewer than 50 samples: among many ids, a few samples make some
+  // look too hot.
   std::vector<Hot> Top(size_t count) const;
 
  private:
   struct Kept {
-    uint64_t seen = 0;   // samples
-    uint64_t since = 0;  // the push after which `seen` counts
+    uint64_t seen = 0;   // samples of the candidate
+    uint64_t since = 0;  // number of the push after which `seen` counts
   };
+  // Counts a sample.
   void Count(uint64_t id);
-  // Adds to an id's counters in the sketch, and returns how often it was sampled, estimated.
+  // Adds `add` to an id's counters in the sketch, and returns an estimate of how many samples it
+  // has.
   int64_t Sketch(uint64_t id, int32_t add);
+  // Drops all candidates but the kKept hottest.
   void KeepHottest();
 
-  std::vector<int32_t> counters_;  // kDepth rows of kWidth; none before the first sample
+  std::vector<int32_t> counters_;  // kDepth times kWidth; empty before the first sample
   absl::flat_hash_map<uint64_t, Kept> kept_;
-  int64_t least_ = 0;  // an id needs a higher estimate to be counted
+  int64_t least_ = 0;  // an id needs a higher estimate to become a candidate
   uint64_t pushes_ = 0;
-  uint64_t next_ = 0;  // rows until the next that is looked at
+  uint64_t next_ = 0;  // how many rows come before the next sample
 };
 
 }  // namespace paracord

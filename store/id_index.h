@@ -1,6 +1,6 @@
-// Finds the rows of a growing table by 64-bit ids. Keeps a row's number and 32 bits of the id's
-// hash, and asks the caller whether a row is the right one: 9.5 to 11.5 bytes a row. Entries lie in
-// 256 arrays with gaps, each sorted by hash (Robin Hood hashing without wrap-around): a search
+// Finds the rows of a growing table by 64-bit ids. Has a row's number and 32 bits of the id's hash,
+// and asks the caller whether a row is the right one: 9.5 to 11.5 bytes a row. Entries lie in 256
+// arrays (shards) with gaps, each sorted by hash (Robin Hood hashing without wrap-around): a search
 // looks at a few neighbouring entries, also for a missing id. Each array grows by a fifth on its
 // own, no two at the same size, so an insertion moves only a small part of all entries. Many
 // threads may call Find at once.
@@ -19,10 +19,10 @@ class IdIndex {
  public:
   static constexpr uint32_t kNone = UINT32_MAX;
 
-  // A secret `key` keeps clients from choosing ids that collide.
+  // The hash depends on `key`, a secret, so that clients cannot choose ids that collide.
   explicit IdIndex(uint64_t key) : key_(key) {}
 
-  // The shard and hash of an id.
+  // The shard of an id, and 32 bits of its hash (the tag).
   struct Place {
     uint32_t shard = 0;
     uint32_t tag = 0;
@@ -35,7 +35,7 @@ class IdIndex {
     const Shard& shard = shards_[place.shard];
     if (shard.capacity != 0) PrefetchToRead(&shard.entries[shard.Home(place.tag)]);
   }
-  // The first row at this place for which same(row) is true, or kNone.
+  // Returns the first row with this place for which same(row) is true, or kNone.
   template <class Same>
   uint32_t Find(const Place& place, const Same& same) const {
     const Shard& shard = shards_[place.shard];
@@ -46,7 +46,7 @@ class IdIndex {
     }
   }
   void Insert(const Place& place, uint32_t row);
-  // The row must be there.
+  // Removes a row, which must be there with this place.
   void Erase(const Place& place, uint32_t row);
 
   uint64_t size() const { return size_; }
@@ -59,17 +59,17 @@ class IdIndex {
   };
   struct Shard {
     uint64_t Home(uint32_t tag) const { return tag * capacity >> 32; }
-    uint64_t capacity = 0;  // homes
-    uint64_t length = 0;    // entries; the last stays empty
+    uint64_t capacity = 0;  // homes: entries where a search may begin
+    uint64_t length = 0;    // size of `entries`; the last stays empty
     uint64_t size = 0;
     std::unique_ptr<Entry[]> entries;
   };
   static constexpr size_t kShards = 256;
 
-  // Returns false if the run of entries reaches the end.
+  // Puts an entry in its place. Returns false if that would need the last entry.
   static bool PutEntry(Shard& shard, uint32_t tag, uint32_t row);
   static void Grow(Shard& shard, size_t index);
-  // Returns false if an entry does not fit.
+  // Copies all entries of `from` to `to`. Returns false if one does not fit.
   static bool Fill(const Shard& from, Shard& to);
 
   const uint64_t key_;

@@ -1,5 +1,5 @@
-// The job's initial weights: which tensor of the file belongs to which variable, and the numbers.
-// Blocking. Errors name the file and the problem.
+// The job's initial weights, a safetensors file: which of its tensors belongs to which variable,
+// and the numbers. Blocking. Errors name the file and the problem.
 #pragma once
 
 #include <cstdint>
@@ -23,12 +23,12 @@
 
 namespace paracord {
 
-// For each variable the index of its tensor: the tensor of the variable's name, with or without
-// Keras 2's ":0" (the gamma of a LayerScale is "variable_1" in Keras 3), or else the only tensor
-// whose name ends like the variable's or the other way round ("sequential/dense/kernel" for
+// Returns for each variable the index of its tensor: the tensor of the variable's name, with or
+// without Keras 2's ":0" (the gamma of a LayerScale is "variable_1" in Keras 3), or else the only
+// tensor whose name ends like the variable's or the other way round ("sequential/dense/kernel" for
 // "dense/kernel": Keras' `path` of a variable depends on how the model was made). INVALID_ARGUMENT
-// names a variable without a tensor; with `partial` such a variable gets kNoTensor, and only a file
-// that matches no variable is an error.
+// names a variable without a tensor, or what is ambiguous; with `partial` such a variable gets
+// kNoTensor, and only a file that matches no variable is an error.
 inline constexpr size_t kNoTensor = static_cast<size_t>(-1);
 absl::StatusOr<std::vector<size_t>> FindVariables(std::span<const std::string_view> tensors,
                                                   std::span<const VariableSpec> variables,
@@ -36,25 +36,26 @@ absl::StatusOr<std::vector<size_t>> FindVariables(std::span<const std::string_vi
 
 class InitialWeights {
  public:
-  // Opens the file and checks that it has all variables (or some, if partial), in their shapes, as
-  // numbers. Null: the job has no initial weights.
+  // Opens the file and checks that it has all variables (or some, if partial) as numbers in their
+  // shapes; rows of growing tables may be left out. Null: the job has no initial weights.
   static absl::StatusOr<std::unique_ptr<InitialWeights>> Open(
       Files& files, const Job& job, std::span<const VariableSpec> variables);
 
-  // Whether the file has the variable; otherwise the variable is drawn.
+  // Whether the file has the variable; if not, the variable is drawn by its initializer.
   bool Has(size_t variable) const { return tensors_[variable] != kNoTensor; }
   // Whether the file has rows of a growing table, as `<variable>/ids` and `<variable>/rows`.
   bool HasRows(size_t variable) const { return rows_[variable].has_value(); }
-  // Calls `take` for each of these rows until it fails; the error is prefixed with the file's name.
-  // INVALID_ARGUMENT: ids do not ascend, or an element is not finite.
+  // Calls `take` for each row of a growing table in the file until `take` fails; the error is
+  // prefixed with the file's name. INVALID_ARGUMENT: ids do not ascend, or an element is not
+  // finite.
   using TakeRowFn = std::function<absl::Status(uint64_t id, std::span<const float> row)>;
   absl::Status ReadRows(size_t variable, const TakeRowFn& take) const;
   // Names, in a line for people, the variables that are drawn and the tensors of the file that no
   // variable takes; "" if there are none.
   std::string Drawn(std::span<const VariableSpec> variables) const;
-  // Reads elements of a variable of the file, from `begin` on. INVALID_ARGUMENT: one is not finite.
+  // Fills `value` from element `begin` of a variable on. INVALID_ARGUMENT: one is not finite.
   absl::Status Read(size_t variable, uint64_t begin, const Block& value) const;
-  // Reads all tensors that belong to a variable.
+  // Reads all tensors that belong to a variable. Errors as Read and ReadRows.
   absl::Status CheckFinite() const;
 
  private:
@@ -63,8 +64,8 @@ class InitialWeights {
   };
   absl::Status FindAll(std::span<const VariableSpec> variables,
                        std::span<const std::string_view> names, bool partial);
-  // INVALID_ARGUMENT names a tensor that was surely meant for a growing table but does not match
-  // it.
+  // INVALID_ARGUMENT names a tensor that was surely meant for a growing table without rows in the
+  // file.
   absl::Status CheckGrowing(std::span<const VariableSpec> variables,
                             std::span<const std::string_view> names) const;
   std::set<size_t> Taken() const;  // tensors that belong to a variable

@@ -1,5 +1,5 @@
-// Caches the scalars of an update by a row's count of updates: many rows share a count, and
-// computing the scalars is slow. One thread.
+// Caches the scalars with which one update of a lazy table updates its rows (LazyScalarsAt), by the
+// rows' counts of updates: many rows share a count, and computing scalars is slow. One thread.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
 // Learning rates: a constant, or one of Keras' schedules with Keras' names, defaults and formulas
-// (keras/src/optimizers/schedules/learning_rate_schedule.py). Values; pure functions of the step.
+// (keras/src/optimizers/schedules/learning_rate_schedule.py). Values; functions of the step.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ struct InverseTimeDecay {
   bool staircase = false;
 };
 struct PiecewiseConstantDecay {
-  std::vector<double> boundaries;  // steps, ascending; one fewer than `values`
+  std::vector<double> boundaries;  // last steps of all `values` but the last, ascending
   std::vector<double> values;
 };
 struct PolynomialDecay {
@@ -44,14 +44,14 @@ using LearningRate =
     std::variant<ConstantRate, ExponentialDecay, InverseTimeDecay, PiecewiseConstantDecay,
                  PolynomialDecay, CosineDecay, CosineDecayRestarts>;
 
-// Reads a number, or an object with "name" in snake_case and the schedule's options. `path` is its
-// key path; if there are problems, the rate is any.
+// Reads a number, or an object with "name" in snake_case and the schedule's options. `problems`
+// name `path`; if any is added, the result is not to be used.
 LearningRate ReadLearningRate(const nlohmann::json& value, const std::string& path,
                               Problems& problems);
 
-// The rate at `step`, the number of batches applied before.
+// The rate at `step`: the number of batches, or rounds of a synchronous job, applied before.
 double RateAt(const LearningRate& schedule, uint64_t step);
-// The rate of the newest of `steps` steps, or of the first one if there was none.
+// Returns the rate that the newest of `steps` steps had; if there was none, that of the first.
 inline double NewestRate(const LearningRate& schedule, uint64_t steps) {
   return RateAt(schedule, steps > 0 ? steps - 1 : 0);
 }

@@ -1,6 +1,6 @@
 // Keras' constraints of a norm (keras/src/constraints/constraints.py: MaxNorm, UnitNorm,
-// MinMaxNorm), applied to the values of a partition after each update. Free of locks; the caller
-// holds the partition's.
+// MinMaxNorm), applied after each update to the values of a dense partition, or to each updated row
+// of a table. Takes no lock; the caller holds that of the partition.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,8 @@
 
 namespace paracord {
 
-// `chunks` are the values in order, row-major, of `shape`. Sums are taken in double.
+// Scales values to the norms that `norm` allows. `chunks` have the values of a tensor of `shape`,
+// row-major, one chunk after another. Sums are computed in double.
 void ScaleToNorm(const NormConstraint& norm, std::span<const uint64_t> shape,
                  std::span<const std::span<float>> chunks);
 

@@ -1,6 +1,6 @@
 // Optimizers with Keras 3's names, defaults and formulas (keras/src/optimizers/*.py). An Optimizer
-// is a value parsed from the job; its updates are free functions over spans, element by element,
-// from `in` to `out`, which may be the same memory. Optimizers know nothing of partitions, locks or
+// is a value parsed from the job; its updates are free functions over arrays, element by element,
+// from `in` to `out`, perhaps the same memory. Optimizers know nothing of partitions, locks or
 // ledgers.
 #pragma once
 
@@ -21,10 +21,10 @@ namespace paracord {
 inline constexpr size_t kSlotsMax = 4;
 
 struct SlotSpec {
-  std::string name;  // Keras' name: "velocity"
+  std::string name;  // Keras' name, such as "velocity"
   float initial = 0;
-  bool of_value = false;  // starts with the variable's value
-  bool of_rows = false;   // one number a row
+  bool of_value = false;  // begins with the variable's first values, not with `initial`
+  bool of_rows = false;   // one number for each row, not for each element
 };
 
 struct Optimizer {
@@ -52,59 +52,60 @@ struct Optimizer {
   double learning_rate_power = 0, l1 = 0, l2 = 0, l2_shrinkage = 0, beta = 0;  // FTRL
   std::optional<double> weight_decay;
   std::vector<std::string> exclude_from_weight_decay;  // regular expressions, see OptimizerFor
-  // Clipping by norm is done by workers, which have the whole gradient.
+  // Clips each element. Clipping by norm (config/norm_clip.h) is done elsewhere.
   std::optional<double> clipvalue;
-  bool use_ema = false;  // the last slot is the moving average of the values
+  bool use_ema = false;  // whether the last slot is the moving average of the values
   double ema_momentum = 0;
-  bool non_neg = false;                  // negative values become 0, after everything else
-  std::optional<NormConstraint> norm;    // applied last, by Constrain
-  uint64_t ema_overwrite_frequency = 0;  // steps after which it becomes the values; 0: never
-  bool lazy = false;                     // a push updates its rows alone (see LazyScalarsAt)
-  bool row_wise = false;                 // slots of squares have one number a row
-  std::vector<SlotSpec> slots;           // at most kSlotsMax
+  bool non_neg = false;                // negative values become 0, after all but `norm`
+  std::optional<NormConstraint> norm;  // applied last, by ScaleToNorm
+  // Every so many steps the average becomes the values; 0: never.
+  uint64_t ema_overwrite_frequency = 0;
+  bool lazy = false;            // a push updates only the rows that it names (LazyScalarsAt)
+  bool row_wise = false;        // slots of squares have one number for each row
+  std::vector<SlotSpec> slots;  // at most kSlotsMax
 };
 
-// Parses an optimizer by Keras 3's names and options, and by Keras 2's where its results are the
-// same. Errors name the option, or list the supported optimizers.
+// Parses an optimizer by Keras 3's names and options, and by Keras 2's where results are the same.
+// INVALID_ARGUMENT names the option, or lists the supported optimizers.
 absl::StatusOr<Optimizer> ParseOptimizer(const NamedSpec& spec);
-// Parses a table's own optimizer, which may be row-wise. `path` is its key in the job, for errors.
+// Parses a table's own optimizer, which may be row-wise, but not clip by norm. Errors name `path`.
 absl::StatusOr<Optimizer> ParseTableOptimizer(const NamedSpec& spec, const std::string& path);
-// Checks variables' own optimizers. INVALID_ARGUMENT names the variable.
+// Checks the tables' own optimizers. INVALID_ARGUMENT names the variable.
 absl::Status CheckOwnOptimizers(std::span<const VariableSpec> variables);
 
 // The optimizer for one variable: its own, already checked by CheckOwnOptimizers, or else the job's
-// `optimizer`. A moving average with factor keep is updated to value * keep + observation * (1 -
-// keep), where the push carries the observation. An excluded variable has no weight decay: as in
-// Keras 3, an expression matches the variable's own name ("bias" of "dense/bias"), or the whole
-// name if the expression has a "/".
+// `optimizer`. A variable that is a moving average with factor k is updated to value * k +
+// observation * (1 - k), where the push carries the observation. One excluded by
+// exclude_from_weight_decay has no weight decay: as in Keras 3, an expression matches the
+// variable's own name ("bias" of "dense/bias"), or the whole name if the expression has a "/".
 Optimizer OptimizerFor(const VariableSpec& variable, const Optimizer& optimizer);
 
-// Returns the slots kept beside the values: Optimizer::slots, and for a lazy table the rows' step
+// Returns the slots stored beside the values: Optimizer::slots, and for a lazy table the rows' step
 // counts.
 std::vector<SlotSpec> StoredSlots(const Optimizer& optimizer);
 
-// Returns how many numbers a row of `row_elements` has in a slot, and in values and slots together.
+// Returns how many numbers a row has in a slot, and in its values and all Optimizer::slots
+// together.
 uint64_t SlotElements(const SlotSpec& slot, uint64_t row_elements);
 uint64_t RowNumbers(const Optimizer& optimizer, uint64_t row_elements);
 
-// True if an update can skip elements without a gradient: values and slots would not change.
+// Whether an update can skip elements without a gradient: their values and slots would not change.
 bool ZeroGradientChangesNothing(const Optimizer& optimizer);
 
-// The scalars of one update; `step` is the number of batches applied before.
+// The scalars of one update. `step` counts the updates before: of batches, or of rounds.
 struct UpdateScalars {
-  float rate = 0;   // Adam, Adamax: with bias corrections; Nadam: for the gradient
-  float decay = 0;  // weight decay * learning rate, the share of the value that is subtracted first
-  float clip = 0;   // infinity: no clipping
-  float momentum_rate = 0;   // Nadam
-  float velocity_scale = 0;  // Nadam
-  float twice_l2 = 0;        // FTRL, with beta's share
-  float average_keep = 0;    // use_ema
-  bool overwrite = false;    // use_ema: the average becomes the value
+  float rate = 0;   // learning rate; with bias corrections for Adam, Adamax and Nadam
+  float decay = 0;  // weight decay * learning rate, the share subtracted from the value first
+  float clip = 0;   // clipvalue; infinity: elements are not clipped
+  float momentum_rate = 0;   // Nadam: rate of the momentum
+  float velocity_scale = 0;  // Nadam: bias correction of the velocity
+  float twice_l2 = 0;        // FTRL: 2 * l2 + beta / learning rate
+  float average_keep = 0;    // with use_ema: the share of the average that stays
+  bool overwrite = false;    // with use_ema: whether the average becomes the value
 };
 UpdateScalars ScalarsAt(const Optimizer& optimizer, uint64_t step);
-// Returns the scalars of a row of a lazy table that has been updated `row_steps` times. A schedule
-// of learning rates counts batches as ever; the corrections of biases, momenta and averages count
-// the row's own steps.
+// Returns the scalars of a row of a lazy table that has been updated `row_steps` times. The
+// learning rate depends on `step`; corrections of biases, momenta and averages on `row_steps`.
 UpdateScalars LazyScalarsAt(const Optimizer& optimizer, uint64_t step, uint64_t row_steps);
 
 struct UpdateArrays {
@@ -115,13 +116,13 @@ struct UpdateArrays {
   std::array<float*, kSlotsMax> slots_out{};
 };
 
-// Updates gradient.size() elements. A slot with one number a row is read, not written. Returns
-// false if a result is not finite (it is stored anyway).
+// Updates gradient.size() elements, without `norm`. A slot with one number a row is read, not
+// written. Returns false if a result is not finite (it is stored anyway).
 bool UpdateElements(const Optimizer& optimizer, const UpdateScalars& scalars,
                     const UpdateArrays& arrays);
 
-// The implementations for the vector widths of this processor; all give the same bits.
-// UpdateElements uses the last one. For tests.
+// For tests: the implementations of UpdateElements for the vector widths of this processor, which
+// all give the same bits. UpdateElements uses the last one.
 using UpdateFunction = bool (*)(const Optimizer&, const UpdateScalars&, const UpdateArrays&);
 std::vector<UpdateFunction> UpdatesOfAllWidths();
 

@@ -1,8 +1,8 @@
 // Random orthogonal matrices with Haar (uniform) distribution, like Keras' Orthogonal, which takes
-// the QR of a normal matrix. A QR needs the whole matrix. Here the matrix is a product of
-// Householder reflections of normal vectors (Stewart 1980, "The efficient generation of random
-// orthogonal matrices"), whose rows can be computed one by one: each partition computes its own.
-// Stateless.
+// the QR decomposition of a matrix of normal numbers. QR needs the whole matrix. Here the matrix is
+// a product of Householder reflections of normal vectors (Stewart 1980, "The efficient generation
+// of random orthogonal matrices"), whose rows can be computed one by one: each partition computes
+// its own. No function here has state.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,9 @@ struct MatrixShape {
   uint64_t rows = 0, columns = 0;
 };
 
-// Writes elements [begin, begin + out.size()) of `gain` times the matrix of this key, row-major.
-// The columns are orthonormal, or the rows of a wide matrix.
+// Writes elements [begin, begin + out.size()), row-major, of `gain` times the matrix that `key`
+// draws. The columns of the drawn matrix are orthonormal, or its rows if it has more columns than
+// rows.
 void Orthogonal(const MatrixShape& matrix, uint64_t key, double gain, uint64_t begin,
                 std::span<float> out);
 

@@ -1,6 +1,6 @@
 // A partition of a variable, with its ledger, under one lock: a push is applied whole or not at
-// all. Dense partitions move whole (store/dense_partition.h), tables by row
-// (store/table_partition.h); steps, snapshots and descriptions use only this interface.
+// all. Dense partitions are pushed and pulled as a whole (store/dense_partition.h), tables by row
+// (store/table_partition.h). Steps, snapshots and descriptions use only this interface.
 // Thread-safe. Arguments are not checked here: the caller has checked them (store/step_check.h).
 #pragma once
 
@@ -29,20 +29,21 @@
 
 namespace paracord {
 
-// References to a tensor's chunks, of one moment.
+// References to the chunks of a tensor (store/block.h), with its values of one moment.
 using ChunkRefs = std::vector<ChunkRef>;
 
-// The generation of a push. Once a newer generation begins, it may have read the ledgers and
-// decided by them: a batch that the ledgers did not have by then must never be entered.
+// The generation of a push. Once a newer generation begins, its coordinator may read the ledgers
+// and decide by them. So a push of an older generation must then enter nothing any more.
 class PushFence {
  public:
-  PushFence() = default;  // no generation
+  PushFence() = default;  // never over
   // `newest` must outlive the fence.
   PushFence(const std::atomic<uint64_t>& newest, uint64_t generation)
       : newest_(&newest), generation_(generation) {}
   bool over() const { return newest_ != nullptr && *newest_ != generation_; }
   uint64_t generation() const { return generation_; }
-  // The fence of an admitted push, whose end a newer generation waits for.
+  // Returns a fence that is never over, for a push that has begun: a newer generation waits for the
+  // end of such pushes (PartitionSet::pushes).
   PushFence Entered() const {
     PushFence entered;
     entered.generation_ = generation_;
@@ -56,18 +57,19 @@ class PushFence {
 
 // An update is what a push brings for a partition.
 struct PartitionUpdate {
-  Gradient gradient;  // empty: no gradient
-  Rows rows;          // rows of the gradient
+  Gradient gradient;  // empty: none, or a gradient of no rows
+  Rows rows;          // ids of the rows in the gradient; nullopt: all elements
   bool none() const { return gradient.empty() && !rows.has_value(); }
 };
 
-// An image may be limited to the rows changed since an earlier image, known by its checkpoint,
-// `base`. `own` is the checkpoint to be made from the image, if a later checkpoint may continue it.
+// What an image (a partition's contents at one moment, for a checkpoint) is to have.
 struct ImageOrder {
+  // If set, the image of a table may have only the rows changed since the image of this checkpoint.
   std::optional<CheckpointName> base = {};
+  // The checkpoint to be made from the image; nullopt if no later one may continue it.
   std::optional<CheckpointName> own = {};
-  // Counts the old values of rows that change during the image; null: not counted. If the share is
-  // full, pushes wait so long for the image; then the image ends.
+  // Counts the old values of rows that change before they are read; null: not counted. If the share
+  // is full, a push waits up to `push_wait_ms` for the reader, and then ends the image.
   MemoryShare* snapshots = nullptr;
   int64_t push_wait_ms = 0;
 };
@@ -76,42 +78,42 @@ class PartitionImage;
 
 class Partition {
  public:
-  // The state of the values to read, in rounds of the job; nullopt: the current values.
+  // The state of values: how many of the job's rounds they have. nullopt: the current values.
   using AtState = std::optional<uint64_t>;
   struct Facts {
     uint32_t id = 0;
     std::string name;
     std::vector<uint64_t> shape;
     bool trained = false;
-    uint64_t bytes = 0;      // size of all values, if they can travel as a whole
-    uint64_t row_begin = 0;  // the variable's first row in this partition
+    uint64_t bytes = 0;      // size of all values as float32; 0 for a growing table
+    uint64_t row_begin = 0;  // the variable's first row in this partition, or the shard
     uint32_t variable = 0;   // index in the job's variables
   };
   struct Counts {
     PartitionLedger ledger;
-    uint64_t updates = 0;
-    bool healthy = true;
+    uint64_t updates = 0;                   // how often the values were changed
+    bool healthy = true;                    // false: some update gave a value that is not finite
     std::optional<TableCounts> table = {};  // only for a growing table
-    // In synchronous training: the rounds of the job in the values, and whether the values one
-    // round earlier are served, too.
+    // In synchronous training: how many rounds of the job the values have, and whether the values
+    // one round earlier are served, too.
     uint64_t state = 0;
     bool serves_before = false;
     double learning_rate = 0;  // in the newest or first step
   };
 
-  // What keeps the values of a state from being read.
+  // What a partition waits for before it has the values of a state.
   struct Lack {
-    std::vector<uint32_t> lanes = {};  // ascending, kMissingLanesMax at most
+    std::vector<uint32_t> lanes = {};  // missing; ascending, kMissingLanesMax at most
     bool norms = false;                // all lanes are here, and the round waits for its norms
     bool any() const { return norms || !lanes.empty(); }
   };
-  // In a synchronous job that clips by norm: the sum of squares of the mean of a round.
+  // In a synchronous job that clips by norm: the sum of squares of a round's mean gradient.
   struct MeanSquares {
     uint64_t round = 0;  // rounds of the job before the round
-    double squares = 0;  // kSquaresMax if the mean is not finite
+    double squares = 0;  // kSquaresMax if the sum is not finite
   };
 
-  // `pinned` counts for all partitions of a ps; null: nobody asks.
+  // `pinned` counts values on their way to readers, for all partitions of a ps; null: uncounted.
   Partition(Facts facts, std::shared_ptr<PinnedBytes> pinned)
       : facts_(std::move(facts)),
         pinned_(pinned != nullptr ? std::move(pinned) : std::make_shared<PinnedBytes>()) {}
@@ -122,54 +124,51 @@ class Partition {
   const Facts& facts() const { return facts_; }
   const std::shared_ptr<PinnedBytes>& pinned() const { return pinned_; }
 
-  // Whether pushes and pulls may name rows of it.
+  // Whether pushes and pulls may name rows of the partition.
   virtual bool is_table() const { return false; }
-  // Says why the partition lacks some of these rows; "" if it has all. Ids ascend and are distinct.
+  // Says why the partition cannot have all of these rows, which ascend; "" if it can.
   virtual std::string WhyNotItsRows(const RowIds& /*ids*/) const {
     return "rows alone of a variable that is no table, because the job has none of it, or because "
            "its optimizer or a constraint also changes the others; \"update\": \"lazy\" of the "
            "table "
            "has the others left alone";
   }
-  // The elements of one row of a table.
-  virtual uint64_t row_elements() const { return 0; }
+  virtual uint64_t row_elements() const { return 0; }  // of one row; 0: no table
   // Whether every push with a gradient has to name its rows.
   virtual bool lazy() const { return false; }
-  // Whether rows come and go; then every pull has to name its rows, too.
+  // Whether the partition is of a growing table. Then every pull has to name its rows, too.
   virtual bool growing() const { return false; }
-  virtual uint64_t resident_bytes() const = 0;
-  // The bytes that a push takes beside resident_bytes() until its round is over: in a synchronous
-  // job at most, for a table's rows in sums and before the round. 0 where memory is reserved from
-  // the start.
+  virtual uint64_t resident_bytes() const = 0;  // memory of values and slots
+  // In a synchronous job: the most bytes that the update's rows take beside resident_bytes() until
+  // its round is over, in sums and before the round. 0 where memory is reserved from the start.
   virtual uint64_t RoundBytesOf(const PartitionUpdate& /*update*/) const { return 0; }
-  // Frees the memory kept for the rows of later rounds.
+  // Frees the memory that is kept to be used again for the rows of later rounds.
   virtual void ReleaseRoundBytes() {}
 
-  // Enters the batch if it is next, and applies the update unless the update is empty or the batch
-  // is rejected. In synchronous training, takes the batch into the sum of its round, and enters and
-  // applies the whole round with its last batch. The gradient is finite and has the elements of the
-  // partition or of `update.rows`; only tables get rows. PUSH_NONE: the generation is over. If a
-  // job clips rounds by norm, a whole round waits for TakeNorms, unless all of its lanes are
-  // rejected.
+  // Enters the batch if it is the next of its split, and applies the update unless it is empty or
+  // the batch is rejected. In synchronous training, takes the batch into the sum of its round, and
+  // with the last batch enters and applies the whole round; if the job clips by norm, the whole
+  // round waits for TakeNorms instead, unless all of its lanes are rejected. The gradient is finite
+  // and has the elements of the partition or of `update.rows`; only tables get rows. PUSH_NONE: the
+  // fence is over.
   virtual Outcome Push(const PlanBatch& batch, bool rejected, const PartitionUpdate& update,
                        const PushFence& fence) = 0;
   // Enters, clips and applies the round that waits for norms. `norms` has all variables and no NaN.
   // Norms of another round or generation, or smaller than this partition's own squares, change
   // nothing. Returns whether the round has been applied.
   virtual bool TakeNorms(const RoundNorms& /*norms*/, const PushFence& /*fence*/) { return false; }
-  // The squares of the round that waits for norms in this generation, or of the last applied round;
-  // nullopt: neither exists.
+  // The squares of the round that waits for norms in this generation, or else of the last applied
+  // round; nullopt: neither exists.
   virtual std::optional<MeanSquares> SquaresOfMean(uint64_t /*generation*/) const { return {}; }
-  // Sets the learning rate of future updates. Returns false if the caller's generation is over.
+  // Sets the learning rate of future updates. Returns false if the fence is over.
   virtual bool SetLearningRate(const LearningRate& rate, const PushFence& fence) = 0;
 
-  // Returns the count of updates, and in `values` the values with this count. Not for tables. With
-  // a state, in synchronous training: the values after so many rounds. OUT_OF_RANGE names the
-  // partition, which lacks the state.
+  // Returns the count of updates, and in `values` the values with this count (of a table, none).
+  // Only partitions that form rounds know states; others give the current values. OUT_OF_RANGE
+  // names the partition, which does not have the state yet, or no longer.
   virtual absl::StatusOr<uint64_t> PullAt(AtState state, ChunkRefs& values) const = 0;
   uint64_t Pull(ChunkRefs& values) const { return PullAt({}, values).value(); }
-  // Copies rows of a table, ascending and distinct, to `values`, and returns the count of updates;
-  // errors as PullAt.
+  // Copies rows of a table, whose ids ascend and are distinct, to `values`; see PullAt.
   virtual absl::StatusOr<uint64_t> PullRowsAt(AtState /*state*/, std::span<const uint64_t> /*ids*/,
                                               std::span<float> /*values*/) const {
     return 0;
@@ -186,22 +185,22 @@ class Partition {
     return PullRangeAt({}, first, values).value();
   }
   virtual Counts GetCounts() const = 0;
-  // What keeps the values of a state from being read: lanes missing from the ledger
-  // (store/round_gate.h), or in synchronous training from the round's sum, or norms. OUT_OF_RANGE
-  // names the partition, which is past the state and no longer serves it.
+  // What keeps the values of `state` from being read: lanes missing from the ledger, or with rounds
+  // from the sum of the round, or norms. OUT_OF_RANGE names the partition, which is past the state
+  // and no longer serves it.
   virtual absl::StatusOr<Lack> LackOf(const DataPlan& plan, uint64_t state) const = 0;
 
-  // An image that refers to nothing yet. `copied`: the image copies the values, and pushes need not
-  // preserve anything (tables never copy: they preserve single rows). The partition must outlive
-  // the image. The image is whole, unless the partition is a table that knows the changes since
-  // `order.base`.
+  // Returns an image that refers to nothing yet. `copied`: PartitionImage::Copy copies the values
+  // of a dense partition, so that pushes need not preserve them. The partition must outlive the
+  // image. The image is whole, unless a table knows its changes since `order.base`, and they are
+  // few.
   virtual std::unique_ptr<PartitionImage> NewImage(bool copied,
                                                    const ImageOrder& order = {}) const = 0;
-  // In synchronous training: makes `image` (from NewImage) refer to the values after `state`
-  // rounds, now or on the thread that applies the last of these rounds. Then `referred` is called
-  // once, perhaps under the partition's lock: it must neither block nor call the partition. Only
-  // one image can wait; a later one replaces it. OUT_OF_RANGE: more rounds are applied, and
-  // `referred` is not called.
+  // Makes `image` (from NewImage) refer to the values after `state` rounds, now or on the thread
+  // that applies the last of these rounds. Then `referred` is called once, perhaps under the
+  // partition's lock: it must neither block nor call the partition. Only one image can wait; a
+  // later one replaces it. OUT_OF_RANGE: more rounds are applied, and `referred` is not called.
+  // Without rounds, the image refers to the values of now.
   virtual absl::Status ReferAt(uint64_t state, PartitionImage& image,
                                std::function<void()> referred);
   // Drops a waiting image, whose `referred` is not called any more.
@@ -209,16 +208,17 @@ class Partition {
 
  private:
   const Facts facts_;
-  const std::shared_ptr<PinnedBytes> pinned_;  // shared with replies, which may outlive us
+  const std::shared_ptr<PinnedBytes> pinned_;  // shared with replies, which may outlive this
 };
 
-// The contents of a partition at one moment, on their way into a file. Used by one thread.
+// The contents of a partition at one moment, on their way into a file. Used by one thread, except
+// that a pushing thread may call ReferHeld (Partition::ReferAt).
 class PartitionImage {
  public:
   using AppendFn = std::function<absl::Status(std::string_view bytes)>;
 
   virtual ~PartitionImage() = default;
-  // Makes it the image of now, by references, under the partition's lock for a moment.
+  // Refers to the contents of now, under the partition's lock for a moment.
   virtual void Refer() = 0;
   // Refer in two parts: Prepare allocates without the lock, ReferHeld refers under the lock.
   virtual void Prepare() {}
@@ -230,8 +230,9 @@ class PartitionImage {
   virtual const Partition::Counts& counts() const = 0;
   virtual std::vector<TensorInfo> tensors() const = 0;
   virtual PartitionMetadata metadata() const = 0;
-  // Hands out the bytes of the tensors in order, once, and keeps nothing. ABORTED: a newer image
-  // has replaced this one.
+  // Hands the bytes of the tensors, in the order of tensors(), to `append`, once, and keeps none.
+  // ABORTED: a newer image has replaced this one, or changed rows were miscounted.
+  // RESOURCE_EXHAUSTED: ImageOrder::snapshots was full for too long.
   virtual absl::Status Write(const AppendFn& append) = 0;
 };
 

@@ -1,5 +1,6 @@
-// Makes the partitions of a Load from given contents: how they form rounds follows from the job's
-// plan and their ledgers. Pure; one thread at a time.
+// Makes the partitions of a Load, which is an order to a ps, from given contents. In a synchronous
+// job the state of a trained partition, with which its rounds begin, follows from the plan and the
+// partition's ledger. Does no I/O; one thread at a time.
 #pragma once
 
 #include <memory>
@@ -14,20 +15,22 @@ namespace paracord {
 
 class PartitionMaker {
  public:
-  // Uses the plan, optimizer, `sync` and `clip` of `content`, which must outlive the maker. With
-  // `keeps_before`, partitions that form rounds keep the values before the newest round. All
-  // partitions share `pinned`.
+  // `content`, of which the maker reads `plan`, `optimizer`, `sync`, `clip` and `round_rows`, must
+  // outlive it. With `keeps_before`, partitions that form rounds keep the values before the newest
+  // round. All partitions share `pinned`. `seed` is the job's.
   PartitionMaker(const PartitionSet& content, bool keeps_before, uint64_t seed,
                  std::shared_ptr<PinnedBytes> pinned)
       : content_(content), keeps_before_(keeps_before), seed_(seed), pinned_(std::move(pinned)) {}
 
+  // See OptimizerFor.
   Optimizer OptimizerOf(const VariableSpec& variable) const {
     return OptimizerFor(variable, content_.optimizer);
   }
-  // An empty shard of a growing table. INVALID_ARGUMENT as GrowingTable::Make.
+  // Makes an empty shard of a growing table. Errors as GrowingTable::Make.
   absl::StatusOr<std::unique_ptr<GrowingTable>> MakeShard(const VariableSpec& variable) const;
 
-  // Takes the optimizer's steps from the ledger in `contents`. DATA_LOSS as StateOf.
+  // Make a partition. The optimizer's count of steps comes from the ledger in `contents`, not from
+  // its `steps`. DATA_LOSS: StateOf finds the ledger impossible in a synchronous job.
   absl::StatusOr<std::unique_ptr<Partition>> Make(const VariableSpec& variable,
                                                   const PartitionSpec& spec,
                                                   PartitionContents contents) const;
@@ -36,7 +39,7 @@ class PartitionMaker {
                                                   TableContents contents) const;
 
  private:
-  // Nullopt: the partition forms no rounds.
+  // Returns nullopt if the partition forms no rounds.
   absl::StatusOr<std::optional<RoundsOptions>> RoundsOf(const VariableSpec& variable,
                                                         const PartitionSpec& spec,
                                                         const PartitionLedger& ledger) const;

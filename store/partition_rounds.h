@@ -1,7 +1,7 @@
-// The rounds of one partition in synchronous training: the state of its values (the number of the
-// job's rounds applied), the sum of the round under way (store/round_sum.h), and the image that
-// waits for a state. The partition does the applying, keeps the values before
-// (store/before_values.h) and owns ledger, values and lock.
+// The rounds of one partition in synchronous training: the state of its values (how many of the
+// job's rounds they have), the sum of the round under way (store/round_sum.h), and the image that
+// waits for a state. The partition has ledger, values and lock; it applies rounds, and keeps the
+// values before the newest one (store/before_values.h).
 //
 // Guarded by the lock of its partition, except that any thread may call MakeBuffer.
 #pragma once
@@ -22,24 +22,24 @@
 
 namespace paracord {
 
-// Returns the rounds of the job in a ledger. DATA_LOSS: lanes have different numbers of rounds,
-// which never happens in a synchronous job (the error names two states), or the rounds cannot have
-// so many steps.
+// Returns how many rounds of the job are entered in a ledger. DATA_LOSS: lanes have different
+// numbers of rounds, which never happens in a synchronous job (the error names two states), or the
+// ledger's counts of steps and applied batches do not fit so many rounds.
 absl::StatusOr<uint64_t> StateOf(const PartitionLedger& ledger, const DataPlan& plan);
 
-// How the mean of a partition's rounds is clipped by norm.
+// How the mean gradient of each round of a partition is clipped by norm.
 struct PartitionClip {
   NormClip clip;
   uint32_t variable = 0;
-  bool exempt = false;  // a moving average is not clipped, and its squares are 0
+  bool exempt = false;  // a moving average: not clipped, and its squares are 0
 };
 
 struct RoundsOptions {
-  DataPlan plan;              // with lanes
-  uint64_t state = 0;         // the state that the partition begins with
-  bool keeps_before = false;  // keep the values before the newest round
+  DataPlan plan;              // a plan with lanes
+  uint64_t state = 0;         // the state of the partition's first values
+  bool keeps_before = false;  // whether to keep the values before the newest round
   std::optional<PartitionClip> clip = {};
-  // Counts the rows of a table in the sum and before the round; null: not counted.
+  // Counts the rows of a table in the sum of the round and as values before it; null: not counted.
   std::shared_ptr<MemoryShare> rows = {};
 };
 
@@ -50,48 +50,51 @@ class PartitionRounds {
   uint64_t state() const { return state_; }
   const RoundSum& sum() const { return sum_; }
 
-  // Gives back the buffers that no lane is in.
+  // Frees the buffers of the sum that have no gradient now.
   void ReleaseSpare() { sum_.ReleaseSpare(); }
-  // A buffer that a push with a gradient probably needs; null if it needs none.
+  // Makes a buffer that a push with a gradient probably needs; null if it needs none.
   std::unique_ptr<RoundSum::Buffer> MakeBuffer() const;
-  // Whether a push of this batch would complete its round.
+  // Whether a push of this batch would have its round applied at once.
   bool Completes(const PlanBatch& batch) const;
   // Takes a batch into the sum of its round. PUSH_APPLIED: the round is whole, and the caller
   // applies it under the same lock (Enter, Mean, Next). If the job clips rounds, a whole round
-  // returns PUSH_TAKEN and waits for norms, unless all of its batches are rejected.
+  // returns PUSH_TAKEN and waits for norms, unless all of its batches are rejected. `fresh` comes
+  // from MakeBuffer.
   PartitionLedger::Entry Take(uint64_t generation, const PlanBatch& batch, bool rejected,
                               const PartitionUpdate& update, const PartitionLedger& ledger,
                               std::unique_ptr<RoundSum::Buffer>& fresh);
 
-  // Whether a round waits for norms.
+  // Whether a whole round waits for norms.
   bool waits_for_norms() const { return clip_.has_value() && sum_.whole(); }
   // Clips the round that waits for norms. True: the caller applies the round under the same lock.
+  // False: no round waits, or the norms are of another round or too small.
   bool Clip(uint64_t generation, const RoundNorms& norms);
   // Partition::SquaresOfMean.
   std::optional<Partition::MeanSquares> SquaresOfMean(uint64_t generation) const;
 
-  // ---- Once the round is whole, in this order.
+  // ---- Called once the round is whole, in this order.
 
-  // Enters the round's batches into the ledger. False: all are rejected.
+  // Enters the batches of the round into the ledger. Returns false if all are rejected.
   bool Enter(PartitionLedger& ledger);
-  // The update of the round, perhaps none. Valid until Next.
+  // The mean gradient of the round, which may be none. Valid until Next.
   const PartitionUpdate& Mean() { return sum_.Mean(); }
-  // False: the sum of finite gradients is not finite; an update takes such elements for 0.
+  // Whether the mean is finite: a sum of finite gradients may overflow. An update takes elements
+  // that are not finite for 0.
   bool MeanIsFinite() { return sum_.lanes() == 1 || Mean().gradient.Finite(); }
-  // Called once the values have the round: begins the next round, and hands the values to the image
-  // that waits for this state.
+  // Called when the values have the round: begins the next, and hands the values to the image that
+  // waits for this state.
   void Next();
 
-  // Decides from which values a pull is answered: false for the current values, true for the values
-  // kept before the newest round. A pull without a state gets the current values. `kept` says
-  // whether the partition still keeps the earlier values. OUT_OF_RANGE names the partition, the
-  // wanted state and the partition's state: the wanted one is gone, or not reached yet.
+  // Decides which values answer a pull: false for the current ones, true for those kept before the
+  // newest round. A pull without a state gets the current ones. `kept`: the partition still keeps
+  // the earlier values. OUT_OF_RANGE names the partition, the wanted state and the partition's: the
+  // wanted one is gone, or not reached yet.
   absl::StatusOr<bool> IsBefore(const Partition::Facts& facts, std::optional<uint64_t> state,
                                 bool kept) const;
-  // Partition::LackOf for exactly this state.
+  // Partition::LackOf of a partition that forms rounds.
   absl::StatusOr<Partition::Lack> LackOf(const Partition::Facts& facts, uint64_t state,
                                          bool kept) const;
-  // Partition::ReferAt for a prepared image.
+  // Partition::ReferAt of a partition that forms rounds, after PartitionImage::Prepare.
   absl::Status ReferAt(const Partition::Facts& facts, uint64_t state, PartitionImage& image,
                        std::function<void()> referred);
   void ForgetImage() { waiting_.reset(); }
@@ -103,9 +106,10 @@ class PartitionRounds {
     std::function<void()> referred;
   };
 
-  // The state that a batch's gradient is computed on: the rounds of the job before its own.
+  // The state of the values from which the gradient of a batch is computed: the rounds before the
+  // batch's.
   uint64_t StateFor(const PlanBatch& batch) const;
-  // The number of the split's first batches that are entered or in the sum.
+  // The first batch of the split that is neither in the ledger nor in the sum.
   uint32_t NextOf(const PlanBatch& batch, const PartitionLedger& ledger) const;
   uint64_t round() const { return state_ % rounds_; }  // number within the epoch
 

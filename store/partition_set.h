@@ -1,7 +1,7 @@
-// The contents of a ps from one Load to the next: the partitions of one run, by id. After the
-// loader has made them, only the partitions themselves change, so readers need no lock. The
-// ParameterServer shares the contents with exchanges and snapshots in progress, which may outlive
-// its own reference.
+// The contents of a ps from one Load (an order of the coordinator) to the next: the partitions of
+// one run, by id. After the loader has made the contents, only the partitions themselves and the
+// atomics below change, so readers need no lock. The ParameterServer shares the contents with
+// exchanges and snapshots in progress, which may outlive its own reference.
 #pragma once
 
 #include <algorithm>
@@ -26,8 +26,8 @@ class SnapshotTask;
 // How the rounds of a synchronous job are clipped by norm.
 struct RoundClip {
   NormClip clip;
-  std::vector<bool> whole;  // index: variable of the job; true: all partitions are here
-  bool alone = false;       // all trained partitions are here, so no worker carries norms
+  std::vector<bool> whole;  // index: variable of the job; true: all its partitions are here
+  bool alone = false;  // all trained partitions of the job are here, so no worker carries norms
 
   uint32_t variables() const { return static_cast<uint32_t>(whole.size()); }
 };
@@ -38,21 +38,23 @@ struct PartitionSet {
   DataPlan plan;
   bool sync = false;              // trained partitions form rounds
   std::optional<RoundClip> clip;  // nullopt: rounds are not clipped
-  // Counts the rows of tables in sums of rounds and before the rounds; null: not counted.
+  // Counts the rows of tables in sums of rounds and as values before a round; null: not counted.
   std::shared_ptr<MemoryShare> round_rows;
   TimeoutsSpec timeouts;
-  std::string drawn;     // variables that initial_weights lacked, for people; "": none
-  std::string settings;  // config/job.h: PsSettings
-  Optimizer optimizer;   // the partitions refer to it
-  // Ascending by id. If a ps keeps partitions across a Load, the contents before share these
-  // partitions, until their last reader is done.
+  // InitialWeights::Drawn, for people; "": nothing to say.
+  std::string drawn;
+  std::string settings;  // what the job says of its ps (PsSettings in config/job.h)
+  Optimizer optimizer;   // the job's
+  // Ascending by id. If a ps keeps partitions across a Load, they are also in its former contents
+  // until the last reader of those is done.
   std::vector<std::shared_ptr<Partition>> partitions;
-  size_t trained = 0;  // trained ones among `partitions`
-  // Pushes and norms being applied. A push counts itself here before it checks its fence: once the
-  // pushes that a newer generation found are done, no older push can enter anything.
+  size_t trained = 0;  // how many of `partitions` are trained
+  // Steps with a push or norms under way. Each counts itself here before it checks its fence: once
+  // those that a newer generation found are done, no older step can enter anything.
   mutable std::atomic<int> pushes = 0;
-  mutable std::atomic<const SnapshotTask*> armed = nullptr;  // its images wait in partitions
-  // The end of the job: batches beyond it are refused. A coordinator may raise it later.
+  // The task whose images may wait in partitions for their states; null: none.
+  mutable std::atomic<const SnapshotTask*> armed = nullptr;
+  // The number of batches of the job: batches beyond it are refused. A coordinator may raise it.
   mutable std::atomic<uint64_t> batches_end = kBatchesMax;
 
   Partition* Find(uint32_t id) const {
@@ -64,11 +66,11 @@ struct PartitionSet {
 
 // The resident bytes of all partitions.
 uint64_t ResidentBytes(const PartitionSet& content);
-// Counts the partitions in `memory` if there are growing tables, whose rows come and go. Warns once
-// when they take the memory reserved for requests.
+// Counts the resident bytes of all partitions in `memory` as its variables, if some partition is of
+// a growing table. Logs a warning the first time that they take memory reserved for requests.
 void CountTables(const PartitionSet& content, MemoryBudget& memory);
 
-// Describes a partition for Describe and SnapshotReply.
+// Describes a partition for Describe and SnapshotReply. `intervals` as in PartitionLedger::ToProto.
 PartitionDescription DescribePartition(const Partition::Facts& facts,
                                        const Partition::Counts& counts, bool intervals);
 

@@ -1,10 +1,11 @@
 // Counts the bytes that slow readers cost a ps beyond its contents, for back-pressure. A chunk
-// counts while a pull references it and its block has replaced it (a stale chunk); a copy, of rows
-// or in another encoding, counts while a pull references the copy. Copies of rows are reserved
-// before they are made. Chunks referenced by snapshots do not count: training never waits for a
-// snapshot. This class only counts and notifies. The ParameterServer, which parks exchanges
-// (server/parked.h), shares it with partitions and replies, since replies may outlive both.
-// Thread-safe; the usual path takes no lock.
+// (store/block.h) counts while a pull references it and its block has replaced it (a stale chunk);
+// a copy, of rows or in another encoding, counts while a pull references the copy. Copies of rows
+// are reserved before they are made. Chunks referenced by snapshots do not count: training never
+// waits for a snapshot of dense partitions. This class only counts and notifies. The
+// ParameterServer, which parks exchanges (server/parked.h) until there is room, shares it with
+// partitions and replies, since replies may outlive both. Thread-safe; the usual path takes no
+// lock.
 #pragma once
 
 #include <algorithm>
@@ -25,39 +26,40 @@ class PinnedBytes {
   static constexpr uint64_t kUnlimited = MemoryShare::kUnlimited;
 
   explicit PinnedBytes(uint64_t bytes_max = kUnlimited);
-  // The bytes count in the share.
+  // The pinned bytes count in `share`, which has the limit.
   explicit PinnedBytes(std::shared_ptr<MemoryShare> share) : share_(std::move(share)) {}
 
   // The bytes pinned now.
   uint64_t bytes() const;
-  // The limit, not counting bytes that are forgiven.
+  // The limit without the bytes by which RaiseLimit has raised it.
   uint64_t bytes_max() const { return share_->bytes_max(); }
+  // Whether more bytes are pinned than the limit, as raised, allows.
   bool OverLimit() const { return share_->bytes() > Limit(); }
 
-  // The most bytes that may ever be reserved at once.
+  // The most bytes that one Reserve may have.
   uint64_t reserved_max() const { return share_->bytes_max() + share_->spare(); }
-  // Whether so many bytes more are within the limit. More than the limit fit while nothing else is
-  // pinned, up to reserved_max; 0 fit unless OverLimit.
+  // Whether `bytes` more are within the limit. While nothing is pinned, up to reserved_max() fit; 0
+  // bytes fit unless OverLimit().
   bool Fits(uint64_t bytes) const { return FitsBeside(Pinned(), bytes); }
   // Counts the bytes if they fit; otherwise returns false and counts nothing.
   bool Reserve(uint64_t bytes);
 
-  // Called by the ParameterServer before it parks an exchange. True: `bytes` more do not fit, and
-  // the function set by Watch runs once when they do. False: they fit; the function may run
-  // nevertheless.
+  // Called by the ParameterServer before it parks an exchange that needs `bytes` more. True: they
+  // do not fit, and the function set by Watch runs once when they do. False: they fit; the function
+  // may run nevertheless.
   bool Wait(uint64_t bytes);
 
-  // Sets the function that Wait announces. It runs on any thread that releases bytes, perhaps one
-  // of gRPC's, and should only post to a loop. After Watch returns, the previous function no longer
-  // runs.
+  // Sets the function that runs when the bytes of Wait fit. It runs on any thread that releases
+  // bytes, perhaps one of gRPC's, and should only post to a loop. After Watch returns, the previous
+  // function no longer runs.
   void Watch(std::function<void()> fell);
 
-  // Called when readers do not release the pinned bytes in time: raises the limit by these bytes
-  // (at most by the share's spare bytes) while they stay pinned. Other exchanges go on, limited by
-  // the bytes that they pin.
+  // Called when readers do not release the pinned bytes in time: raises the limit by as many bytes
+  // as are pinned (at most by the share's spare bytes), and lowers it again as they are released.
+  // Exchanges go on meanwhile, limited by the bytes that they pin themselves.
   void RaiseLimit();
 
-  // Called by a partition, under its lock or at its end, when `chunk` leaves its block.
+  // Called by a partition, under its lock or when it is destroyed, when `chunk` leaves its block.
   void Replaced(const ChunkRef& chunk);
 
  private:
@@ -68,19 +70,19 @@ class PinnedBytes {
   void Add(uint64_t bytes) { share_->Add(bytes); }
   void Subtract(uint64_t bytes);
   int64_t Limit() const { return static_cast<int64_t>(share_->bytes_max()) + raised_by_; }
-  // The share counts below 0 for a moment if a chunk is released while it is replaced.
+  // The share may count below 0 for a moment, if a chunk is released while it is replaced.
   int64_t Pinned() const { return std::max<int64_t>(share_->bytes(), 0); }
 
   const std::shared_ptr<MemoryShare> share_;  // thread-safe itself
   std::atomic<int64_t> raised_by_{0};         // written under mu_
 
   std::atomic<bool> waits_{false};
-  std::atomic<uint64_t> wanted_{0};  // bytes that the waiting exchange needs
+  std::atomic<uint64_t> wanted_{0};  // the bytes of the last Wait
   Mutex mu_;
   std::function<void()> fell_ ABSL_GUARDED_BY(mu_);
 };
 
-// A reference to a chunk on its way to a reader; it pins the chunk once the chunk is stale.
+// A pull's reference to a chunk. The chunk counts as pinned while it is also stale.
 class PulledChunk {
  public:
   PulledChunk(ChunkRef chunk, std::shared_ptr<PinnedBytes> pinned);
@@ -99,7 +101,7 @@ class PulledChunk {
 class PinnedReservation {
  public:
   PinnedReservation() = default;  // no bytes
-  // The bytes have been reserved.
+  // Takes over `bytes`, which the caller has reserved in `pinned`.
   PinnedReservation(uint64_t bytes, std::shared_ptr<PinnedBytes> pinned)
       : bytes_(bytes), pinned_(std::move(pinned)) {}
   PinnedReservation(PinnedReservation&& other) noexcept
@@ -108,24 +110,25 @@ class PinnedReservation {
         pinned_(std::move(other.pinned_)) {}
   PinnedReservation& operator=(PinnedReservation&&) = delete;
   ~PinnedReservation();
-  // Hands so many of the bytes to a copy. Returns false if fewer are left.
+  // Hands `bytes` of the reserved bytes to a copy. Returns false, and hands none, if fewer are
+  // left.
   bool Take(uint64_t bytes);
-  // Suspend gives the bytes back while the copies have to wait; Renew reserves them again, or
-  // returns false and reserves nothing if they no longer fit.
+  // Suspend gives the bytes back while the copies have to wait. Renew reserves them again, or
+  // returns false and reserves nothing if they do not fit now.
   void Suspend();
   bool Renew();
 
  private:
   uint64_t bytes_ = 0;
   uint64_t suspended_ = 0;
-  std::shared_ptr<PinnedBytes> pinned_;  // null: moved from, or of nothing
+  std::shared_ptr<PinnedBytes> pinned_;  // null: moved from, or without bytes
 };
 
-// Memory for values on their way to a reader, of rows or in another encoding. Counts from
+// Memory for a copy of values for a pull: of rows, or in another encoding. Counts as pinned from
 // construction, so that exchanges meet the limit even while the values are copied.
 class PulledCopy {
  public:
-  // `reserved` pays for the bytes if it has enough; otherwise they are added.
+  // Takes the bytes out of `reserved` if it has enough; otherwise they are added to those pinned.
   PulledCopy(uint64_t bytes, std::shared_ptr<PinnedBytes> pinned,
              PinnedReservation* reserved = nullptr);
   PulledCopy(PulledCopy&& other) noexcept = default;

@@ -1,8 +1,7 @@
-// Partitions on their way from a checkpoint into a ps. They may go on from one checkpoint to a
-// later one that continues it, of which only the difference is read: of tables the rows that have
-// changed, of other partitions everything. A ps loads through this, and prepares what a move will
-// bring it while it still serves other partitions (LoadRequest.prepare). Blocks; on the executor's
-// thread.
+// Reads partitions from a checkpoint into a ps, and may go on to a later checkpoint that continues
+// it: then it reads changed rows of tables, and dense partitions whole. A ps restores with it.
+// Before a move, a ps prepares the coming partitions while it serves others (LoadRequest.prepare).
+// Blocking, on the executor's thread.
 #pragma once
 
 #include <cstdint>
@@ -23,25 +22,26 @@ namespace paracord {
 
 class Preparation {
  public:
-  // `content` has the plan and the optimizer, and outlives this object, as `order` and `maker` do;
-  // of the order it takes those of the partitions that are not in `content` yet. `memory` counts
-  // rows while they are not served.
+  // Takes the partitions of `order` that are not in `content`, which has the plan and the
+  // optimizer. `memory` counts rows of tables as long as they are not served. The arguments must
+  // outlive this object.
   Preparation(const LoadRequest& order, const PartitionSet& content, const PartitionMaker& maker,
               MemoryReservation& memory);
 
-  // Reads what the checkpoint in `directory`, which is called `name`, has. After an error it may be
-  // tried again, from the beginning. FAILED_PRECONDITION: the checkpoint is of another run, or its
-  // partitions are cut in another way. Otherwise as ReadChained.
+  // Reads the partitions from the checkpoint in `directory`, or what has changed in them since the
+  // checkpoint that was read last; nothing if both are the same. After an error it may be called
+  // again, and reads all partitions whole. FAILED_PRECONDITION: the checkpoint is of another run,
+  // or its partitions are cut in another way. Other errors as ReadManifest and ReadChained.
   absl::Status Read(Files& files, const std::string& directory, KnownDamage& damage);
-  // The checkpoint that was read last; empty: none was, or the newest try failed.
+  // The name of the checkpoint that was read last; empty: none was, or the newest try failed.
   const std::string& checkpoint() const { return checkpoint_; }
-  bool Has(uint32_t partition) const;
-  // Forgets the partitions that are not among those of the order, or are in `content` already.
+  bool Has(uint32_t partition) const;  // whether the partition is prepared here
+  // Forgets the partitions that are not in `order`, or are in `content` already.
   void Keep(const LoadRequest& order, const PartitionSet& content);
   size_t size() const { return ids_.size(); }
 
-  // Makes the partitions of what was read, once. `own`: a later checkpoint may continue the one
-  // that was read.
+  // Makes the partitions from what was read; called once, after Read. `own`: a later checkpoint may
+  // continue the one that was read. Errors name the directory and the partition.
   absl::StatusOr<std::vector<std::unique_ptr<Partition>>> Finish(bool own);
 
  private:
@@ -56,31 +56,32 @@ class Preparation {
   std::vector<const PartitionSpec*> specs_;
   std::vector<uint32_t> ids_;
   std::vector<std::optional<RestoredPartition>> restored_;
-  std::vector<std::optional<StoredPartition>> read_;  // by the checkpoint that was read last
+  std::vector<std::optional<StoredPartition>> read_;  // from the checkpoint read last
   std::optional<CheckpointName> name_;
   std::string directory_, checkpoint_;
 };
 
-// A preparation beside what a ps serves, with all that it needs.
+// A Preparation beside the partitions that a ps serves, with the order and the objects that it
+// uses.
 class PreparedLoad {
  public:
-  // INVALID_ARGUMENT: the order makes no sense. RESOURCE_EXHAUSTED: there is no room for the
-  // partitions beside those that are served.
+  // INVALID_ARGUMENT: the order is contradictory, or of a synchronous job, which prepares nothing.
+  // RESOURCE_EXHAUSTED: there is no room for the partitions beside those that are served.
   static absl::StatusOr<std::shared_ptr<PreparedLoad>> Make(LoadRequest order,
                                                             std::shared_ptr<PinnedBytes> pinned,
                                                             std::shared_ptr<MemoryBudget> memory);
   const LoadRequest& order() const { return order_; }
-  // Whether another one is of the same run, job and partitions.
+  // Whether `other` is of the same run and job, and prepares the same partitions.
   bool IsLike(const PreparedLoad& other) const;
   // Whether a Load of `order` can use this preparation: a checkpoint has been read, the run and the
-  // job are those of the order, and the order has a partition that was read.
+  // job are those of the order, and the order has some partition that is prepared.
   bool IsFor(const LoadRequest& order) const;
   Preparation& partitions() { return *partitions_; }
 
  private:
   PreparedLoad(LoadRequest order, std::shared_ptr<MemoryBudget> memory);
-  bool IsOfJob(const LoadRequest& order) const;
-  // How many of the partitions of the order this has.
+  bool IsOfJob(const LoadRequest& order) const;  // is of the same job and run
+  // How many partitions of the order are prepared here.
   size_t CountIn(const LoadRequest& order) const;
 
   const LoadRequest order_;

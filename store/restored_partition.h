@@ -1,5 +1,6 @@
-// A partition being read from a checkpoint: tells where to read tensors to, takes over each
-// checkpoint of a chain, and becomes a Partition at the end. One thread.
+// A partition being read from a checkpoint, or from a chain of checkpoints with changed rows: tells
+// where to read tensors to, takes over each checkpoint, and becomes a Partition at the end. One
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -19,18 +20,21 @@ namespace paracord {
 
 class RestoredPartition {
  public:
-  // All arguments must outlive the result. `memory` counts rows until the partition is finished.
+  // All arguments must outlive the result. `memory` counts rows while the partition is not
+  // finished.
   static absl::StatusOr<RestoredPartition> Make(const VariableSpec& variable,
                                                 const PartitionSpec& spec,
                                                 const PartitionMaker& maker,
                                                 MemoryReservation& memory);
 
-  // Returns the memory for a tensor of one checkpoint; `slot` is "" for the values; none if the
-  // partition has no such tensor. A delta has only changed rows.
+  // Returns the memory for a tensor of one checkpoint; none if the partition has no such tensor.
+  // `slot` is "" for the values. `delta`: the tensor has only changed rows.
   TensorPlace PlaceOfTensor(bool delta, std::string_view slot, uint64_t elements);
-  // Takes over the tensors of one checkpoint in the chain. Errors do not name the partition.
+  // Takes over the tensors that were read from one checkpoint. Errors do not name the partition.
   absl::Status EndLink(const StoredPartition& stored);
-  // Called after the last checkpoint, `restored`; nullopt if no later checkpoint may continue it.
+  // `stored` is what the last checkpoint says of the partition, and `restored` that checkpoint's
+  // name; nullopt if no later one may continue it. DATA_LOSS: the ledger is damaged.
+  // FAILED_PRECONDITION: the slots are those of another optimizer.
   absl::StatusOr<std::unique_ptr<Partition>> Finish(const StoredPartition& stored,
                                                     const DataPlan& plan,
                                                     const std::optional<CheckpointName>& restored);
@@ -40,7 +44,7 @@ class RestoredPartition {
                     const PartitionMaker& maker, MemoryReservation& memory)
       : variable_(&variable), spec_(&spec), maker_(&maker), memory_(&memory) {}
 
-  // The memory for rows of a fixed table that have changed.
+  // The memory for the changed rows of a fixed table.
   TensorPlace PlaceOfChanged(std::string_view slot, uint64_t elements);
   TensorPlace PlaceInColumn(size_t index, uint64_t elements);
   TensorPlace PlaceInTable(bool delta, std::string_view slot, uint64_t elements);
@@ -51,14 +55,14 @@ class RestoredPartition {
   const PartitionSpec* spec_;
   const PartitionMaker* maker_;
   MemoryReservation* memory_;
-  std::vector<SlotSpec> slots_;          // slots stored as separate tensors
-  std::vector<uint64_t> slot_elements_;  // elements found, by slot
-  PartitionContents contents_;
-  TableContents table_;
-  uint64_t words_ = 0;             // words of the table's rows
-  bool candidates_ = false;        // whether the checkpoint had all candidates
-  std::vector<float> changed_;     // the rows of a delta, as words
-  std::vector<uint64_t> removed_;  // ids that the delta removes
+  std::vector<SlotSpec> slots_;          // the slots that are tensors of their own
+  std::vector<uint64_t> slot_elements_;  // elements in the checkpoint, by slot
+  PartitionContents contents_;           // dense partition
+  TableContents table_;                  // table
+  uint64_t words_ = 0;             // float32 words of a growing table's rows in this checkpoint
+  bool candidates_ = false;        // whether the checkpoint has all candidates of a growing table
+  std::vector<float> changed_;     // the changed rows in this checkpoint, as words
+  std::vector<uint64_t> removed_;  // ids of rows that this checkpoint says are removed
 };
 
 }  // namespace paracord

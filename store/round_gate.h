@@ -1,6 +1,7 @@
 // Decides when a partition has the values of a state (ExchangeRequest.state): once it has entered
 // the batches of the first `state` rounds of the job. Round r of an epoch is batch r of each lane
-// that has one; a round never spans two epochs. Pure functions over the plan and a ledger.
+// that has one; a round never spans two epochs. Functions that depend only on the plan and a
+// ledger.
 #pragma once
 
 #include <cstddef>
@@ -13,17 +14,19 @@
 
 namespace paracord {
 
-// INVALID_ARGUMENT says why the plan never has this state: no lanes, or the job, which ends after
-// `batches_end` batches, has fewer rounds.
+// INVALID_ARGUMENT says why no worker can want this state: the plan has no lanes, or the job, which
+// ends after `batches_end` batches, has fewer rounds.
 absl::Status CheckState(const DataPlan& plan, uint64_t state, uint64_t batches_end);
 
-// The lanes that lack batches of the first `state` rounds, ascending, kMissingLanesMax at most, in
-// the first epoch with missing batches. None: the values may be read.
+// Returns the lanes whose batches of the first `state` rounds are not all in the ledger: ascending,
+// at most kMissingLanesMax, and only those of the first epoch with missing batches. None: the
+// partition has the state.
 inline constexpr size_t kMissingLanesMax = 16;
 std::vector<uint32_t> MissingLanes(const PartitionLedger& ledger, const DataPlan& plan,
                                    uint64_t state);
 
-// The range of states that entering a batch may complete.
+// The states that a push of `batch` may complete: the state after its round, or also all later
+// states if the batch ends its lane.
 struct States {
   uint64_t first = 0;
   uint64_t last = 0;

@@ -1,11 +1,11 @@
 // The sum of one partition's gradients in the round under way: the tree of exchange/lane_sum.h over
-// the lanes, whose nodes are added as soon as both children are there. The sum is pending: neither
-// ledgers nor checkpoints know of it, and a new generation drops it. Take decodes a gradient into a
-// buffer, or adds it to its sibling's buffer, so nothing of a request is kept. At most half of the
-// lanes' gradients, rounded up, are held; the next round reuses the buffers, and a round of one
-// lane needs none.
+// the lanes. Two siblings in the tree are added as soon as both are there, and no order of arrival
+// changes a bit. The sum is pending: neither ledgers nor checkpoints know of it, and a new
+// generation drops it. Take decodes a gradient into a buffer, or adds it to its sibling's buffer,
+// and keeps nothing of a request. At most half of the lanes' gradients, rounded up, are in buffers;
+// the next round reuses them. A round of one lane needs none, unless it is clipped by norm.
 //
-// Guarded by the lock of its partition, except that any thread may ask WantsBuffer.
+// Guarded by the lock of its partition, except that any thread may call WantsBuffer and MakeBuffer.
 #pragma once
 
 #include <atomic>
@@ -21,35 +21,35 @@
 
 namespace paracord {
 
-// A push: the sum of a run of lanes.
+// The lanes of a push, whose gradient is their sum: `count` lanes from `first` on.
 struct LaneRun {
   uint32_t first = 0;
   uint32_t count = 1;
   uint64_t examples = 0;  // total of the lanes
-  bool rejected = false;  // a single lane entered without gradient; examples is 0
+  bool rejected = false;  // a single lane without gradient; `examples` is 0
 };
 
 class RoundSum {
  public:
   enum class LaneOutcome {
-    kTaken,    // the round waits for other lanes
-    kAlready,  // the sum has all lanes of the push; nothing changed
-    kPartly,   // the sum has some lanes; nothing changed, they have to come one by one
-    kWhole,    // the last push of the round: apply Mean
+    kTaken,    // added; the round waits for other lanes
+    kAlready,  // the sum had all lanes of the push already; nothing changed
+    kPartly,   // the sum had some of the lanes; nothing changed, they have to come one by one
+    kWhole,    // added; the sum has all lanes of the round now
   };
-  // A partition's gradient: all elements, or rows of them.
+  // The shape of a partition's gradient.
   struct Shape {
-    uint64_t elements = 0;      // all rows' elements; 0: a growing table
-    uint64_t row_elements = 0;  // 0 where rows are not named
-    uint64_t first_row = 0;     // id of the first row
+    uint64_t elements = 0;      // elements of all rows; 0 for a growing table
+    uint64_t row_elements = 0;  // elements of one row; 0 for a dense partition
+    uint64_t first_row = 0;     // id of the partition's first row
   };
-  // The gradient in a node.
+  // A sum in a node of the tree.
   struct Buffer {
-    bool all = false;  // all elements, without ids
+    bool all = false;  // whether `rows` has all elements, and no ids
     SummedRows rows;
   };
 
-  // `batch` is the examples of a whole batch.
+  // `batch` is the number of examples of a whole batch.
   RoundSum(Shape shape, uint64_t batch) : shape_(shape), batch_(batch) {}
 
   // Begins a round of `lanes` lanes with an empty sum.
@@ -58,7 +58,8 @@ class RoundSum {
   void BeginGeneration(uint64_t generation);
   // Calls BeginGeneration, then adds a push. `run` is a valid run (IsLaneRun) and `update` fits the
   // shape; an update without gradient counts as zeros. Rows of a gradient that is not flat are
-  // decoded here, slowly, under the lock. Uses `fresh` only where a buffer is missing.
+  // decoded here, slowly, under the lock. Uses `fresh` (MakeBuffer; or null) if it has no other
+  // buffer.
   LaneOutcome Take(uint64_t generation, const LaneRun& run, const PartitionUpdate& update,
                    std::unique_ptr<Buffer>& fresh);
   // The mean over the examples of all lanes that were not rejected, once the round is whole; none
@@ -66,7 +67,7 @@ class RoundSum {
   const PartitionUpdate& Mean();
   // The mean in a buffer of the sum: it refers to no update.
   const PartitionUpdate& HeldMean();
-  // Multiplies the mean returned by HeldMean.
+  // Multiplies the mean that HeldMean returned.
   void Scale(float factor);
 
   // Whether the next gradient may need a new buffer: the caller then makes one with MakeBuffer
@@ -77,29 +78,29 @@ class RoundSum {
   uint32_t lanes() const { return lanes_; }
   bool whole() const { return taken_ == lanes_; }
   uint64_t generation() const { return generation_; }
-  // Whether no lane in the sum has examples.
+  // Whether all lanes in the sum are rejected.
   bool no_examples() const { return examples_ == 0; }
   bool Has(uint32_t lane) const { return has_[lane]; }
   bool rejected(uint32_t lane) const { return rejected_[lane]; }
-  // The missing lanes, ascending, `most` at most.
+  // The lanes that the sum lacks, ascending, at most `most`.
   std::vector<uint32_t> Missing(size_t most) const;
-  // Calls use(buffer) for each buffer with a sum of the round.
+  // Calls use(buffer) for each buffer of the tree.
   template <class Use>
   void ForSums(const Use& use) const {
     for (const Node& node : nodes_) {
       if (node.sum != nullptr) use(*node.sum);
     }
   }
-  // Gives back the memory that waits for later rounds.
+  // Frees the buffers that are kept for later rounds.
   void ReleaseSpare();
-  uint64_t bytes() const;  // in all buffers
+  uint64_t bytes() const;  // memory of all buffers
   size_t buffers() const { return buffers_; }
   static uint32_t BuffersMax(uint32_t lanes) { return RoundSumsMax(lanes); }
 
  private:
   struct Node {
-    bool whole = false;           // all lanes below are in the sum
-    std::unique_ptr<Buffer> sum;  // null: no lane has a gradient, or the parent's sum has them
+    bool whole = false;           // the sum has all lanes below this node
+    std::unique_ptr<Buffer> sum;  // null: no gradient, or an ancestor has it
   };
 
   bool IsWhole(size_t node) const;
@@ -123,7 +124,7 @@ class RoundSum {
   // A heap: node 1 is the root, the children of node n are 2n and 2n + 1, and the leaves are last.
   std::vector<Node> nodes_;
   std::vector<std::unique_ptr<Buffer>> spare_;
-  size_t buffers_ = 0;                     // in nodes and spare_
+  size_t buffers_ = 0;                     // number of buffers in nodes_ and spare_
   const PartitionUpdate* only_ = nullptr;  // the round's only gradient, which is in no buffer
   PartitionUpdate mean_;
   std::vector<float> decoded_;  // decoded rows of a gradient that was encoded or in pieces

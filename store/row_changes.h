@@ -1,9 +1,9 @@
-// Tells which rows of a growing table changed since the image in a checkpoint: the next checkpoint
-// can then hold only these rows. Each row stores the batch that touched it last; beside that,
-// RowChanges keeps counts and the ids of removed rows, up to a share of all rows. Above that,
-// everything is forgotten, and the next checkpoint has all rows. At most two images are known: the
-// continued one and the newest, which may become a checkpoint. One thread at a time, but many
-// threads may call Look.
+// Tells which rows of a growing table changed since an image (all rows at one moment, for a
+// checkpoint), for a next checkpoint with these rows alone. Each row stores the last update that
+// touched it; RowChanges has counts of changed rows, and the ids of removed ones. If more than 4096
+// rows and a 32nd of all are removed, it forgets all images, and the next checkpoint has all rows.
+// At most two images are known: that of the checkpoint that the next one continues, and the newest.
+// One thread at a time, but many threads may call Look.
 #pragma once
 
 #include <array>
@@ -22,27 +22,27 @@ class RowChanges {
 
   // The rows that changed since an image.
   struct Since {
-    uint32_t now = 0;      // the image's last batch
-    uint64_t updates = 0;  // the partition's updates at the image
-    uint64_t changed = 0;  // rows
-    std::span<const uint64_t> removed;
+    uint32_t now = 0;                   // the last update before the image
+    uint64_t updates = 0;               // the partition's count of updates at the image
+    uint64_t changed = 0;               // how many rows, without removed ones
+    std::span<const uint64_t> removed;  // ids of removed rows
   };
 
-  // Called when an image is taken, after the update by batch `now`. Forgets all images but
-  // `continued`; `own` is the checkpoint to be made from the image, nullopt if no checkpoint will
-  // continue it.
+  // Called when an image of `rows` rows is taken, after the update `now`. `own` is the checkpoint
+  // made from the image, nullopt if no later one may continue it. Forgets all earlier images but
+  // that of the checkpoint `continued`.
   void Mark(const std::optional<CheckpointName>& own,
             const std::optional<CheckpointName>& continued, uint32_t now, uint64_t updates,
             uint64_t rows);
-  // Nullopt: the image is not known (any more). Valid until something changes.
+  // Nullopt: the image is not known, or no longer. The result is valid until the next change.
   std::optional<Since> SinceImage(const std::optional<CheckpointName>& image) const;
   void Forget();
 
-  // Called before an update by batch `now`. Look(touched) notes which images have a row unchanged,
-  // and Add sums the notes up.
+  // Called before the update `now`. Then Look(touched) is called for each row to be touched: it
+  // counts the row for each image without a change of the row since. Add sums these counts up.
   void Begin(uint32_t now);
   struct Seen {
-    std::array<uint64_t, kImagesMax> unchanged{};  // rows, by image
+    std::array<uint64_t, kImagesMax> unchanged{};  // how many rows, by image
   };
   void Look(uint32_t touched, Seen& seen) const {
     for (size_t i = 0; i < images_.size(); ++i) {
@@ -50,8 +50,8 @@ class RowChanges {
     }
   }
   void Add(const Seen& seen);
+  // Called for each created or removed row; `rows` is how many the table has.
   void Created();
-  // `rows` is how many rows the table has.
   void Removed(uint64_t id, uint32_t touched, uint64_t rows);
 
   uint64_t bytes() const { return removed_.capacity() * sizeof(uint64_t); }
@@ -62,8 +62,8 @@ class RowChanges {
     uint32_t now = 0;
     uint64_t updates = 0;
     uint64_t changed = 0;
-    size_t removed = 0;  // index of the first row removed since
-    uint32_t bound = 0;  // rows that were touched fewer batches ago have changed
+    size_t removed = 0;  // index in removed_ of the first row removed since
+    uint32_t bound = 0;  // rows touched fewer updates ago than this have changed
   };
   bool IsChanged(size_t image, uint32_t touched) const;
 
@@ -72,8 +72,8 @@ class RowChanges {
   uint32_t now_ = 0;
 };
 
-// How many batches ago rows must have been touched at least to be as they were when the last
-// batch was `then`. Batches count modulo 2^31.
+// Returns how many updates ago, at least, a row was last touched if it is as it was after the
+// update `then`. Updates count modulo 2^31.
 uint32_t ChangedBound(uint32_t then, uint32_t now);
 
 }  // namespace paracord

@@ -1,6 +1,7 @@
-// Memory for the rows of a table, numbered from 0. A row never moves; memory grows by extents of
-// doubling size, touched row by row, large ones in huge pages. One thread at a time adds rows; many
-// threads may read and write different rows, and existing rows stay readable meanwhile.
+// Memory for the rows of a table, numbered from 0. A row never moves. Memory grows by extents, each
+// twice as large as the one before; its pages are taken when rows are first written, and large
+// extents ask for huge pages. One thread at a time adds rows; many threads may read and write
+// different rows, also while a row is added.
 #pragma once
 
 #include <array>
@@ -13,7 +14,7 @@ namespace paracord {
 
 class RowMemory {
  public:
-  // `rows` is how many there will be at least; so many lie side by side.
+  // The first `rows` rows lie side by side.
   explicit RowMemory(uint64_t row_floats, uint64_t rows = 0);
   ~RowMemory();
   RowMemory(const RowMemory&) = delete;
@@ -29,11 +30,12 @@ class RowMemory {
   }
   // Adds a row of uninitialised memory. There must be fewer than 2^32 - 1 rows.
   uint32_t Append();
-  // Adds `rows` rows, and returns their memory in order.
+  // Adds `rows` rows, and returns their memory: one piece after another, in the order of the rows.
   std::vector<std::span<float>> AppendMany(uint64_t rows);
+  // The bytes of all rows.
   uint64_t bytes() const { return rows_ * row_floats_ * sizeof(float); }
-  // A group is 1 << group_shift() rows from a multiple of that number on, contiguous in memory: at
-  // most 64 KiB, or a single larger row.
+  // Rows are read in groups of 1 << group_shift() rows, the first of which has a multiple of that
+  // number. A group is contiguous in memory and has at most 64 KiB, or a single larger row.
   uint32_t group_shift() const { return group_shift_; }
 
  private:

@@ -1,6 +1,6 @@
-// The rows of a growing table in memory: 12 or 16 bytes with the id, the last batch that touched
-// the row, and on request the count of updates; then values and slots. Removed rows are reused.
-// Like RowMemory: one thread at a time, but many threads may read and write different rows.
+// The rows of a growing table in memory: 12 or 16 bytes with the id, the last update that touched
+// the row, and on request the count of updates; then values and slots. Removed rows are reused. As
+// in RowMemory, one thread at a time adds and removes rows, but many may use different rows.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,12 @@
 
 namespace paracord {
 
-// When a row was touched: a batch, modulo 2^31.
+// Numbers of updates, such as the last that touched a row, count modulo 2^31.
 inline constexpr uint32_t kTouchedMask = (uint32_t{1} << 31) - 1;
 
 class RowRecords {
  public:
-  // A row has `elements` values and slots in all.
+  // A row has `elements` numbers: values and slots together.
   RowRecords(uint64_t elements, bool counts_steps)
       : header_(counts_steps ? kStepsAt + 1 : kStepsAt), memory_(header_ + elements) {}
 
@@ -27,8 +27,8 @@ class RowRecords {
    public:
     Record(float* at, uint64_t header) : at_(at), header_(header) {}
     uint64_t id() const { return Load<uint64_t>(0); }
-    bool live() const { return (mark() & kLive) != 0; }
-    uint32_t touched() const { return mark() & kTouchedMask; }
+    bool live() const { return (mark() & kLive) != 0; }         // not removed
+    uint32_t touched() const { return mark() & kTouchedMask; }  // last update that touched it
     uint32_t steps() const { return counts_steps() ? Load<uint32_t>(kStepsAt) : 0; }
     float* values() const { return at_ + header_; }
     bool counts_steps() const { return header_ > kStepsAt; }
@@ -44,7 +44,7 @@ class RowRecords {
     void End() const { Put(uint32_t{0}, kMarkAt); }
 
    private:
-    // They are bytes among floats, and not aligned.
+    // Header fields are bytes among floats, and not aligned.
     template <class T>
     T Load(uint64_t at) const {
       T value;
@@ -62,54 +62,54 @@ class RowRecords {
   };
 
   Record At(uint32_t row) const { return {memory_.Row(row), header_}; }
-  uint64_t rows() const { return memory_.rows(); }  // those that were removed, too
+  uint64_t rows() const { return memory_.rows(); }  // with removed rows
   uint64_t elements() const { return memory_.row_floats() - header_; }
   uint64_t bytes() const { return memory_.bytes() + free_.capacity() * sizeof(uint32_t); }
-  // Asks for the memory of a row's first elements.
+  // Prefetches the header and the first `elements` numbers of a row, to be written.
   void Prefetch(uint32_t row, uint64_t elements) const;
 
-  // Adds a row with uninitialised memory.
+  // Adds a row, whose memory is not initialised.
   uint32_t Add();
   void Remove(uint32_t row);
 
   RowMemory& memory() { return memory_; }
   const RowMemory& memory() const { return memory_; }
   uint64_t record_words() const { return memory_.row_floats(); }
-  // Keeps, of `words` of several rows, only live rows touched less than `ages` batches before
-  // `now`.
+  // Of `words`, the words of several rows, keeps only live rows touched less than `ages` updates
+  // before `now`.
   void KeepLive(std::vector<float>& words, uint32_t now, uint64_t ages) const;
-  // Sets a row to words from an image.
+  // Sets a row to the words of one in an image.
   void Assign(uint32_t row, std::span<const float> words) const {
     std::memcpy(memory_.Row(row), words.data(), words.size_bytes());
   }
   Record InWords(std::span<float> words) const { return {words.data(), header_}; }
 
  private:
-  static constexpr uint64_t kMarkAt = 2;  // in words
+  static constexpr uint64_t kMarkAt = 2;  // in words from the start of a row
   static constexpr uint64_t kStepsAt = 3;
   static constexpr uint32_t kLive = kTouchedMask + 1;
 
-  const uint64_t header_;  // words before a row's values
+  const uint64_t header_;  // words of a row before its values
   RowMemory memory_;
-  std::vector<uint32_t> free_;  // free rows
+  std::vector<uint32_t> free_;  // removed rows, to be used again
 };
 
-// Finds the row untouched for longest; rows last touched by the same batch are ordered by a hash of
-// their ids. The order depends only on what a checkpoint has of the rows, not on memory places or
-// the time of the question. A look through all rows collects some of the oldest, which are handed
-// out one by one: all other rows are younger and stay so.
+// Finds the row untouched for longest; rows last touched by the same update are ordered by a hash
+// of their ids. The order depends only on what a checkpoint has of the rows, not on memory places
+// or when Find is called. A search of all rows collects some of the oldest, which Find returns one
+// by one: all other rows are younger and stay so.
 class OldestRows {
  public:
   // `key` seeds the hash.
   explicit OldestRows(uint64_t key) : key_(key) {}
 
-  // Returns the oldest row of `records`, nullopt if none is live. `now` is a batch modulo 2^31; no
-  // row was touched by a later batch.
+  // Returns the oldest row of `records`, nullopt if none is live; the same again until it is
+  // removed or touched. `now` is the last update.
   std::optional<uint32_t> Find(const RowRecords& records, uint32_t now);
-  // To be called for each row that comes into being, at batch `now`.
+  // To be called for each row that is added, by the update `now`.
   void Added(const RowRecords& records, uint32_t row, uint32_t now);
-  // How many rows were touched more than `ages` batches before `now`, of those found and not handed
-  // out yet.
+  // How many of the rows that the last search found, and that are unchanged since, were touched
+  // more than `ages` updates before `now`.
   uint64_t CountOlder(const RowRecords& records, uint32_t now, uint64_t ages) const;
 
  private:
@@ -118,7 +118,7 @@ class OldestRows {
     uint32_t touched = 0;
     uint32_t row = 0;
   };
-  // Orders rows with the oldest first.
+  // Whether `a` is older than `b`.
   bool Before(const Row& a, const Row& b) const;
   Row RowAt(const RowRecords& records, uint32_t row) const;
   bool IsAsFound(const RowRecords& records, const Row& row) const;
@@ -126,9 +126,9 @@ class OldestRows {
   void KeepOldest(size_t most);
 
   const uint64_t key_;
-  uint32_t looked_ = 0;     // batch of the last look
-  std::vector<Row> rows_;   // a heap, the oldest on top
-  std::optional<Row> end_;  // set if the look found more rows: all others come after it
+  uint32_t looked_ = 0;     // last update before the last search
+  std::vector<Row> rows_;   // the rows found, as a heap with the oldest on top
+  std::optional<Row> end_;  // set if the search left rows out: they all come after it
 };
 
 }  // namespace paracord

@@ -1,6 +1,6 @@
 // The common part of fixed and growing tables: rows of values and slots in their own memory,
-// updated by one kernel, and an image of one moment, read while rows change. They differ in how an
-// id leads to its row, and in whether rows come and go.
+// updated by one kernel (store/row_kernel.h), and an image of one moment, read while rows change.
+// Tables differ in how an id leads to its row, and in whether rows come and go.
 //
 // Several threads work on one call (common/parallel.h), but a table has one caller at a time.
 #pragma once
@@ -30,24 +30,24 @@ class RowStore {
   const Optimizer& optimizer() const { return optimizer_; }
   void SetLearningRate(const LearningRate& rate) { optimizer_.learning_rate = rate; }
 
-  // Copies the rows `ids` to `out`, in their order.
+  // Copies the values of the rows `ids` to `out`, in the order of `ids`.
   virtual void Lookup(std::span<const uint64_t> ids, std::span<float> out) const = 0;
   // Updates the rows `ids`, which are ascending and distinct, by the optimizer. `step` is the
-  // number of batches applied before. Returns false if a result is not finite.
+  // number of updates before, of batches or of rounds. Returns false if a result is not finite.
   virtual bool Update(uint64_t step, std::span<const uint64_t> ids,
                       std::span<const float> gradients) = 0;
-  virtual uint64_t bytes() const = 0;  // in total
+  virtual uint64_t bytes() const = 0;
 
-  // ---- The state before a round.
+  // ---- The state before the newest round (store/before_values.h).
   // From now on tells `before` of the rows that an update touches or removes; null: nobody asks.
   void TellBefore(RowsBefore* before) { before_ = before; }
-  // Copies the rows `ids`, ascending and distinct, as they were in the kept state.
+  // Copies the rows `ids`, ascending and distinct, as they were in the state kept by `before`.
   virtual void LookupBefore(const RowsBefore& before, std::span<const uint64_t> ids,
                             std::span<float> out) const = 0;
 
-  // ---- Images.
-  // Begins an image of this moment, read from `undo`, in place of the image before; null: ends the
-  // image. Returns the log of the image before.
+  // ---- Images: the rows at one moment, for a checkpoint.
+  // Begins an image of this moment, which is read from the log `undo`, and ends the image before;
+  // null: only ends that. Returns the log of the image before.
   std::shared_ptr<UndoLog> BeginImage(std::shared_ptr<UndoLog> undo);
   UndoLog* undo() const { return undo_.get(); }
   // How many of these rows an update would have to preserve for the open image.
@@ -55,17 +55,17 @@ class RowStore {
   virtual const RowMemory& memory() const = 0;
 
  protected:
-  // `shape` is the variable's, or a partition's.
+  // `shape` is the variable's, or a partition's: only one row's shape matters.
   RowStore(const Optimizer& optimizer, std::vector<uint64_t> shape);
 
-  // Updates the rows of a list, values and slots, and applies the constraint of a norm.
+  // Updates values and slots of a list of rows, and applies the constraint of a norm.
   bool UpdateList(const RowList& list) const;
   void BeforeWrite(uint32_t row) const {
     if (undo_ != nullptr) undo_->BeforeWrite(row, undo_->first_unread());
   }
 
   Optimizer optimizer_;            // only the learning rate changes
-  std::shared_ptr<UndoLog> undo_;  // the open image's log, shared with the image; null: no image
+  std::shared_ptr<UndoLog> undo_;  // log of the open image, which shares it; null: no image
   RowsBefore* before_ = nullptr;
 
  private:

@@ -1,9 +1,9 @@
 // Writes the contents of a ps into its file of a checkpoint (docs/checkpoints.md). Training goes
-// on: references are taken partition by partition, each under the partition's lock for
-// microseconds, and what is written comes from these. A snapshot is of the moment (TakeNow), or in
-// synchronous training a cut (TakeAt): then each partition is referred to when it has applied so
-// many rounds. Blocking; each function runs on the executor's thread. It knows nothing of
-// generations; its caller decides whether the result still counts.
+// on: images refer to partitions, each under its lock for microseconds, and the file is written
+// from them. A snapshot is of the moment (TakeNow), or in synchronous training of a cut (TakeAt):
+// each partition is referred to when it has applied a given number of rounds. Blocking; each
+// function runs on the executor's thread. A SnapshotTask knows nothing of generations; its caller
+// decides whether the result counts.
 #pragma once
 
 #include <atomic>
@@ -24,34 +24,37 @@ namespace paracord {
 
 struct SnapshotOrder {
   PsFileIdentity identity;
-  std::string directory;    // absolute, and exists
-  ImageOrder changes = {};  // rows that may be left out
-  // Ids of the partitions that are written, which are held; none: all that are held.
+  std::string directory;    // an absolute path, which exists
+  ImageOrder changes = {};  // says which rows of tables may be left out
+  // Ids of the partitions to write, all of them held here; empty: every partition that is held.
   std::vector<uint32_t> only = {};
 };
 
 class SnapshotTask {
  public:
-  // All arguments but `order` must outlive the task. Partitions are copied as long as they fit in
-  // half of the share `copies`; the others are read in place, and the share counts old values of
-  // table rows that pushes change meanwhile.
+  // All arguments but `order` must outlive the task. Dense partitions are copied as long as the
+  // copies fit in 256 MiB and in the share `copies` (in half of it if there are tables); the others
+  // are read in place. The share also counts the old values of table rows that pushes change while
+  // the rows are read. Setting `voided` ends the task.
   SnapshotTask(Files& files, const PartitionSet& content, SnapshotOrder order, MemoryShare& copies,
                const std::atomic<bool>& voided);
   ~SnapshotTask();
 
-  // Takes the partitions as they are. ABORTED once `voided` is set, as in the functions below.
+  // Refers to the partitions as they are. ABORTED: `voided` was set; this holds for TakeAt and
+  // Write, too.
   absl::Status TakeNow();
-  // Takes each trained partition when its values have `cut` rounds, now or on the thread that
-  // applies the last batch. `taken` is called once, after the last partition, on any thread,
-  // perhaps under a partition's lock: it must not block. OUT_OF_RANGE: a partition has more rounds,
-  // and `taken` is not called.
+  // Refers to each trained partition when it has `cut` rounds, now or on the thread that applies
+  // the last round, and to the others now. `taken` is called once, after the last partition, on any
+  // thread, perhaps under a partition's lock: it must not block. OUT_OF_RANGE: a partition has more
+  // rounds. After an error, `taken` is not called.
   absl::Status TakeAt(uint64_t cut, std::function<void()> taken);
-  // Stops waiting for partitions (unless a later task waits for them), and frees what was taken.
+  // Stops waiting for partitions (unless a later task waits for them), and frees the images.
   void Forget();
 
-  // Writes what was taken. When this returns OK, file and directory are synced. A file that could
-  // not be written whole is removed. RESOURCE_EXHAUSTED: the share was full for longer than pushes
-  // wait, half of the job's timeouts.ps_ms.
+  // Writes the partitions that were referred to. When it returns OK, file and directory are synced.
+  // A file that could not be written whole is removed. RESOURCE_EXHAUSTED: the share was full for
+  // longer than pushes wait, half of the job's timeouts.ps_ms. ABORTED: also if an image of a table
+  // was replaced, or its changed rows miscounted.
   absl::StatusOr<SnapshotReply> Write();
 
  private:
@@ -59,12 +62,12 @@ class SnapshotTask {
     Partition* partition;
     std::unique_ptr<PartitionImage> image;
     bool copied = false;
-    bool awaited = false;  // the partition may still refer to the image
-    std::string ledger{};  // in the file's format
+    bool awaited = false;  // after TakeAt: the partition may still refer to the image
+    std::string ledger{};  // the ledger, as the text that the file has
   };
   bool Writes(const Partition& partition) const;
-  // Yields to pushes that are being applied, within limits, because both need memory bandwidth and
-  // processors.
+  // Sleeps while pushes are applied, at most 5 ms a call and 0.5 s in all: pushes and snapshots
+  // need the same memory bandwidth and processors.
   void YieldToPushes();
   absl::Status MakeImages();
   absl::StatusOr<std::unique_ptr<SafetensorsWriter>> Begin(const std::string& path);
@@ -77,7 +80,7 @@ class SnapshotTask {
   MemoryShare& copies_;
   const std::atomic<bool>& voided_;
   int yields_left_;
-  std::optional<MemoryReservation> reserved_;  // for as long as what is taken lives
+  std::optional<MemoryReservation> reserved_;  // for the copies
   std::vector<CapturedPartition> taken_;
 };
 

@@ -1,7 +1,8 @@
 // Gradients that arrive before their push: a worker sends finished gradients while it computes the
-// others, and the exchange of the batch refers to them. Kept as received, one push a worker, until
-// the exchange, another push of the worker, a new generation, or half a minute (Forget). Without
-// room they are refused; the worker then sends them with the exchange. Thread-safe.
+// others, and the exchange of the batch refers to them. They are kept, one push for each worker,
+// until the exchange, another push of the worker, a new generation, or half a minute after the last
+// gradient. Without room they are refused, and the worker sends them with the exchange.
+// Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -23,17 +24,18 @@ class StagedPushes {
  public:
   explicit StagedPushes(uint64_t bytes_max)
       : StagedPushes(std::make_shared<MemoryShare>(bytes_max)) {}
-  // The bytes are reserved from the share.
+  // The bytes are reserved in `share`.
   explicit StagedPushes(std::shared_ptr<MemoryShare> share) : share_(std::move(share)) {}
 
-  // Keeps the pieces of a message of `message_bytes`, replacing a different push of the same
-  // worker. RESOURCE_EXHAUSTED: there is no room; INVALID_ARGUMENT: the message is malformed.
+  // Keeps the pieces of a message, which has `message_bytes` bytes in all. Drops a different push
+  // of the same worker. RESOURCE_EXHAUSTED: there is no room, and the pieces are not kept.
+  // INVALID_ARGUMENT: the message is malformed.
   absl::Status Keep(DecodedRequest request, uint64_t message_bytes, int64_t now_ms);
-  // Returns and removes the staged pieces of this push. NOT_FOUND: pieces are missing, and the
-  // exchange has to carry them; INVALID_ARGUMENT: the message is malformed.
+  // Removes the push that `header` names, and returns its pieces. NOT_FOUND: pieces are missing,
+  // and the exchange has to carry all of them. INVALID_ARGUMENT: the header names no push.
   absl::StatusOr<std::vector<PieceView>> Take(const ExchangeRequest& header);
   void Clear();
-  // Drops pushes not taken in time. Returns whether any are left.
+  // Drops the pushes of which nothing has come for kForgottenMs. Returns whether any are left.
   bool Forget(int64_t now_ms);
   static constexpr int64_t kForgottenMs = 30000;
 
@@ -42,10 +44,10 @@ class StagedPushes {
  private:
   struct Push {
     std::string id;
-    uint32_t calls = 0;
+    uint32_t calls = 0;  // messages with pieces
     std::vector<PieceView> pieces;
     uint64_t bytes = 0;
-    int64_t kept_ms = 0;  // when the last piece came
+    int64_t kept_ms = 0;  // when the last message came
   };
   using Pushes = std::map<std::string, Push>;
   Push Remove(Pushes::iterator push) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -53,7 +55,7 @@ class StagedPushes {
   const std::shared_ptr<MemoryShare> share_;
   mutable Mutex mu_;
   uint64_t bytes_ ABSL_GUARDED_BY(mu_) = 0;
-  Pushes pushes_ ABSL_GUARDED_BY(mu_);  // key: the worker
+  Pushes pushes_ ABSL_GUARDED_BY(mu_);  // key: name of the worker
 };
 
 }  // namespace paracord

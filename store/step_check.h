@@ -1,4 +1,4 @@
-// Checks a step against what is held, completely, before anything changes.
+// Checks a step against the partitions that are held here, completely, before anything changes.
 #pragma once
 
 #include <optional>
@@ -22,16 +22,16 @@ struct CheckedWant {
 };
 
 struct CheckedStep {
-  std::optional<PlanBatch> batch;  // absent: values alone are wanted
+  std::optional<PlanBatch> batch;  // absent: the step has no push
   std::vector<CheckedUpdate> updates;
   std::vector<CheckedWant> wants;
   std::optional<RoundNorms> norms;
 };
 
-// INVALID_ARGUMENT names the partition and the reason.
+// INVALID_ARGUMENT says what is wrong, and names the partition if one is at fault.
 absl::StatusOr<CheckedStep> CheckStep(const PartitionSet& content, StepRequest request);
 
-// The elements of these rows, or of all.
+// The elements of these rows of the partition, or of all its rows if `rows` is nullopt.
 uint64_t ElementsOf(const Partition& partition, const Rows& rows);
 
 }  // namespace paracord

@@ -1,9 +1,10 @@
-// A store keeps the values of one run and applies steps of training to them. A ps has one; any
-// process may have one without a daemon. A step is validated completely before any byte changes,
+// A store has the values of one run and applies steps of training to them. A ps has one; any
+// process may have one without a daemon. A step is checked completely before any byte changes,
 // applied partition by partition, and answered with references to the values. Readers may see a
 // step in some partitions and not yet in others: harmless, since each partition has its own ledger.
-// A step checks its fence once and reaches all partitions or none. Any thread. The caller (server/)
-// also checks fences, and begins a new generation when pushes have ended.
+// A push checks its fence once and reaches all partitions or none. Thread-safe. The caller
+// (server/) checks fences, too, and lets a new coordinator read ledgers when older pushes have
+// ended.
 #pragma once
 
 #include <atomic>
@@ -20,55 +21,58 @@
 
 namespace paracord {
 
-// Updates count partitions: a step has one for each partition that it names.
+// An update is what a push brings for one partition; refused and stale count whole pushes.
 struct UpdateCounters {
-  std::atomic<uint64_t> applied{0};         // updates, with taken ones and batches without gradient
-  std::atomic<uint64_t> duplicates{0};      // updates dropped by the partition's ledger
-  std::atomic<uint64_t> gaps{0};            // updates whose split lacks an earlier batch
-  std::atomic<uint64_t> refused{0};         // steps refused whole
-  std::atomic<uint64_t> stale{0};           // steps whose generation ended before they were done
-  Histogram apply_seconds{kSecondsBounds};  // per step, over its updates
+  // Updates entered by a ledger or taken into the sum of a round, also of a rejected batch.
+  std::atomic<uint64_t> applied{0};
+  std::atomic<uint64_t> duplicates{0};      // dropped: the partition has all or some of the push
+  std::atomic<uint64_t> gaps{0};            // dropped: the split lacks an earlier batch
+  std::atomic<uint64_t> refused{0};         // pushes that failed the check
+  std::atomic<uint64_t> stale{0};           // pushes whose generation was over when they came
+  Histogram apply_seconds{kSecondsBounds};  // time to enter a push into all partitions
 };
 
 class Store {
  public:
   using Reply = WaitingPulls::Reply;
 
-  // All must live longer than the store, the content until all steps are answered.
+  // The arguments must outlive the store, `content` also the answers to all steps.
   Store(const PartitionSet& content, UpdateCounters& counters, WaitingPulls& waiting)
       : content_(content), counters_(counters), waiting_(waiting) {}
 
-  // Applies a step and reads the wanted values after it, or at the wanted state. `reply` is called
-  // once. If the pull has to wait, `reply` comes later, perhaps on another thread, and the returned
-  // ticket lets the caller drop the pull. The push has been entered when Apply returns.
-  // INVALID_ARGUMENT names the partition and the reason; nothing has changed. ABORTED: the step's
-  // generation is over; no partition was updated. RESOURCE_EXHAUSTED: no room for the step's rows
-  // in sums of rounds; nothing has changed. OUT_OF_RANGE: the push has been entered, but the wanted
-  // state is gone (PendingPull). `reserved`: RowBytes, reserved for the wanted rows; if none, they
-  // count when copied. `waits` is called before a pull begins to wait: the request's memory is
-  // needed no more.
+  // Enters the norms and the push of a step, then reads the wanted values, after the push or at the
+  // wanted state. `reply` is called once, unless the pull is dropped. If the pull has to wait,
+  // `reply` comes later, perhaps on another thread, and the returned ticket lets the caller drop
+  // the pull; the push has been entered when Apply returns. INVALID_ARGUMENT says what is wrong;
+  // nothing has changed. ABORTED: the fence is over; the push has changed nothing, unless the pull
+  // had to wait. RESOURCE_EXHAUSTED: no room for the push's rows in sums of rounds, and it has
+  // changed nothing; or, without a push, no room for another waiting pull. OUT_OF_RANGE: the push
+  // has been entered, but the wanted state is gone (PendingPull). `reserved`: RowBytes, reserved
+  // for the wanted rows; if none, their copies count when made. `waits` is called before a pull
+  // begins to wait: the request's memory is needed no more.
   using WaitsFn = WaitingPulls::WaitsFn;
   WaitingPulls::Ticket Apply(StepRequest request, const PushFence& fence, const Reply& reply,
                              PinnedReservation reserved = {}, const WaitsFn& waits = {}) const;
 
-  // Does what Apply does, for an encoded request.
+  // Apply for an encoded request. INVALID_ARGUMENT also if it cannot be decoded.
   using EncodedReply = std::function<void(absl::StatusOr<Parts>)>;
   WaitingPulls::Ticket Exchange(DecodedRequest request, const PushFence& fence,
                                 const EncodedReply& reply, PinnedReservation reserved = {},
                                 const WaitsFn& waits = {}) const;
 
  private:
-  // Checks the step, then enters norms and push.
+  // Checks the step, then enters its norms and its push.
   absl::StatusOr<PendingPull> Enter(StepRequest request, const PushFence& fence,
                                     PinnedReservation reserved) const;
-  // Returns whether some partition has entered the batch; a sum that took it does not count.
+  // Returns whether some ledger has entered the batch; a sum that took it does not count.
   bool EnterPush(const CheckedStep& step, const PushFence& fence, PendingPull& pull) const;
 
-  // Checks a worker's norms against the squares of the partitions here.
+  // INVALID_ARGUMENT: of a variable with all its partitions here, a worker's norms differ from the
+  // squares; or of another variable, they are smaller than the squares of the partitions here.
   absl::Status CheckOwnSquares(const RoundNorms& norms, const PushFence& fence) const;
-  // Clips and applies the rounds that wait for these norms. Returns whether any did.
+  // Clips and applies the round that waits for these norms. Returns whether any partition did.
   bool EnterNorms(const RoundNorms& norms, const PushFence& fence) const;
-  // Does the same with norms computed here, in a store with all trained partitions of the job, once
+  // EnterNorms with norms computed here, in a store with all trained partitions of the job, if
   // every partition has the whole round.
   bool EnterOwnNorms(uint64_t round, const PushFence& fence) const;
 

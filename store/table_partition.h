@@ -23,18 +23,18 @@
 
 namespace paracord {
 
-// Makes the table for the rows of one shard. INVALID_ARGUMENT as GrowingTable::Make.
-// Where an update is of `round_batches` batches rows expire after so many fewer.
+// Makes the table for one shard. Errors as GrowingTable::Make. A table counts updates, so the job's
+// expire_batches are divided by the batches of an update: with rounds, `round_batches`.
 absl::StatusOr<std::unique_ptr<GrowingTable>> MakeTableOfShard(const VariableSpec& variable,
                                                                const Optimizer& optimizer,
                                                                uint64_t seed,
                                                                uint64_t round_batches = 1);
 
-// Whether a variable is a fixed table whose rows may be named: its optimizer `own` leaves other
-// rows alone, or the variable is not trained.
+// Whether a variable is a fixed table whose rows may be named: its optimizer `own` leaves rows
+// without a gradient alone, or the variable is not trained.
 bool KeepsFixedRows(const VariableSpec& variable, const Optimizer& own);
 
-// The bytes of a shard's table without rows.
+// The bytes of a growing table's shard without rows.
 uint64_t EmptyTableBytes(const VariableSpec& variable);
 
 // The contents that a table's partition begins with: either `table` or `fixed` is set.
@@ -49,7 +49,8 @@ struct TableContents {
 
 class TablePartition : public Partition {
  public:
-  // The shard of a growing table is facts.row_begin, of `shards`. With `rounds` it forms rounds.
+  // A growing table has `shards` shards, of which this is number facts.row_begin. With `rounds` the
+  // partition forms rounds.
   TablePartition(Facts facts, uint64_t shards, TableContents contents,
                  std::shared_ptr<PinnedBytes> pinned = nullptr,
                  const std::optional<RoundsOptions>& rounds = {});
@@ -89,14 +90,15 @@ class TablePartition : public Partition {
   RowStore& store() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   Counts CountsNow() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   std::unique_ptr<PartitionRounds> MakeRounds(const std::optional<RoundsOptions>& rounds) const;
-  // A push of a partition that forms rounds.
+  // Push for a partition that forms rounds.
   Outcome PushLane(const PlanBatch& batch, bool rejected, const PartitionUpdate& update,
                    const PushFence& fence);
-  // Updates the count of rows in the sum and before the round, with the room needed before it.
+  // Counts the rows in the sum and before the round in round_rows_, and the room that the latter
+  // need.
   void CountRound() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Enters and applies the whole round.
   void ApplyRound() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Whether the state's values are those before the newest round (PartitionRounds::IsBefore).
+  // Whether the values of `state` are those before the newest round (PartitionRounds::IsBefore).
   absl::StatusOr<bool> IsBefore(AtState state) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool keeps_before() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     return before_.has_value() && before_->kept();
@@ -109,7 +111,7 @@ class TablePartition : public Partition {
   // Waits until has_room(), or ends the image. Releases the lock while waiting.
   template <class Fn>
   void AwaitRoom(const Fn& has_room) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // A step of the optimizer, of which an update may be none.
+  // Takes a step of the optimizer; `update` may be none. `gradient` has its elements side by side.
   void TakeStep(const PartitionUpdate& update, std::span<const float> gradient)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool Apply(uint64_t step, const PartitionUpdate& update, std::span<const float> gradient)
@@ -119,18 +121,18 @@ class TablePartition : public Partition {
   const bool growing_;
   const uint64_t row_elements_;
   const bool lazy_;
-  mutable std::atomic<uint64_t> pulled_ = 0;  // rows
+  mutable std::atomic<uint64_t> pulled_ = 0;  // rows that pulls have named
 
   mutable Mutex mu_;
   TableContents contents_ ABSL_GUARDED_BY(mu_);
   const std::unique_ptr<PartitionRounds> rounds_;  // guarded by mu_; null: no rounds
   std::optional<RowsBefore> before_ ABSL_GUARDED_BY(mu_);
-  const std::shared_ptr<MemoryShare> round_rows_;  // thread-safe itself; null: not counted
-  uint64_t counted_ ABSL_GUARDED_BY(mu_) = 0;      // bytes in round_rows_
-  uint64_t pushed_ ABSL_GUARDED_BY(mu_) = 0;       // rows
+  const std::shared_ptr<MemoryShare> round_rows_;  // thread-safe; null: not counted
+  uint64_t counted_ ABSL_GUARDED_BY(mu_) = 0;      // this partition's bytes in round_rows_
+  uint64_t pushed_ ABSL_GUARDED_BY(mu_) = 0;       // rows of all updates of a growing table
   HotIds hot_ ABSL_GUARDED_BY(mu_);
   mutable int64_t push_wait_ms_ ABSL_GUARDED_BY(mu_) = 0;  // for room in the image
-  mutable std::condition_variable room_;  // the image has more, or is over; used with mu_
+  mutable std::condition_variable room_;  // the image has room, or is over; used with mu_
 };
 
 }  // namespace paracord

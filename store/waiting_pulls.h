@@ -1,7 +1,8 @@
 // Pulls that wait for a state (store/round_gate.h): the push of the step has been entered, and the
 // values are read once every wanted partition has the state. The thread whose push completes the
-// state answers its pulls; the loop answers pulls that time out. No thread blocks, and no lock is
-// held during an answer. Owned by the ParameterServer, which shares it with stores; thread-safe.
+// state answers its pulls; the event loop answers pulls that time out. No thread blocks, and no
+// lock is held during an answer. Owned by the ParameterServer, which shares it with stores;
+// thread-safe.
 //
 // Invariants: each pull is answered once, or dropped when its caller goes away. No pull waits
 // longer than kWaitMsMax. A repeated pull does not end the earlier one: two processes with the same
@@ -39,66 +40,67 @@ class WaitingPulls : public SharedGate<WaitingPulls> {
   // Names a waiting pull.
   struct Ticket {
     uint64_t state = 0;
-    uint64_t id = 0;  // 0: the pull was answered and does not wait
+    uint64_t id = 0;  // 0: the pull has been answered and does not wait
     bool waits() const { return id != 0; }
   };
 
-  // Waiting pulls count in `memory`. The loop has to live until Close.
+  // The memory of waiting pulls counts in `memory`. The loop must live until Close.
   WaitingPulls(EventLoop& loop, std::shared_ptr<MemoryShare> memory);
 
-  // Answers the pull, now if its state is there, or later. `content` must live until the answer and
-  // the return of this function. `waits` is called before the pull waits. RESOURCE_EXHAUSTED: too
-  // many pulls wait, or they take too much memory; a pull whose push was entered then gets an
-  // answer without values, so that the push's outcome is not lost. ABORTED: the generation of
-  // `fence` is over. OUT_OF_RANGE, in synchronous training: a partition no longer has the state.
+  // Answers the pull, now if its state is there, or later; without values if it may not wait or its
+  // worker has to carry norms. `content` must live until the answer and the return of this
+  // function. `waits` is called before the pull waits. RESOURCE_EXHAUSTED: too many pulls wait, or
+  // they take too much memory; a pull whose push was entered then gets an answer without values, so
+  // that the push's outcome is not lost. ABORTED: the generation of `fence` is over. OUT_OF_RANGE,
+  // in synchronous training: a partition no longer has the state. After Close: its `why`.
   Ticket Wait(const PartitionSet& content, const WantedState& wanted, const PushFence& fence,
               PendingPull pull, const Reply& reply, const WaitsFn& waits = {});
-  // All partitions of `content` have entered a batch (in synchronous training, its whole round):
-  // answers the pulls that waited for it.
+  // Called after a push of `batch` to all partitions of `content`: answers the pulls that need wait
+  // no longer.
   void Entered(const PartitionSet& content, const PlanBatch& batch);
-  // A round has been applied, which completes `state`.
+  // Called after a round with norms has been applied, which completes `state`.
   void Reached(const PartitionSet& content, uint64_t state) { AnswerThose(content, state, state); }
   // Drops a pull whose caller has gone away.
   void Drop(const Ticket& ticket);
 
   size_t size() const { return size_.load(std::memory_order_relaxed); }
-  // Answers all with `why`. Without a lock of the caller's.
+  // Answers all pulls with `why`. The caller must hold no lock.
   void EndAll(const absl::Status& why);
-  // Answers pulls of earlier generations with `why`. The caller must hold no lock.
+  // Answers the pulls whose fence is over with `why`. The caller must hold no lock.
   void EndOvertaken(const absl::Status& why);
-  // Also refuses all later pulls with `why`.
+  // EndAll, and refuses all later pulls that would wait with `why`.
   void Close(const absl::Status& why);
 
  private:
   struct Pull;
-  using Key = std::pair<uint64_t, uint64_t>;  // state and id
+  using Key = std::pair<uint64_t, uint64_t>;  // the state and the id of a ticket
   using PullPtr = std::shared_ptr<Pull>;
   class Gates;
 
-  // Adds a pull, unless there is an error.
+  // Adds a pull to those that wait, or returns why it cannot (see Wait).
   absl::StatusOr<Ticket> Add(uint64_t state, const PullPtr& pull);
-  // Takes the pull out: null if somebody else has.
+  // Takes the pull out. Null: another thread has.
   PullPtr Remove(const Key& key);
-  // The reason why a pull waits (Gates).
+  // What keeps the state of a pull from being read (Gates), or an error.
   using Lack = absl::StatusOr<Partition::Lack>;
   // False if workers have to carry norms: an answer without values tells them.
   static bool Waits(const Pull& pull, const Lack& lack);
   static DecodedReply AnswerWithout(Pull& pull, Partition::Lack lack);
   static void Answer(Pull& pull, const Lack& lack);
-  // Answers the pulls for states from `first` to `last` that need not wait.
+  // Answers the pulls of `content` for states from `first` to `last` that need not wait any more.
   void AnswerThose(const PartitionSet& content, uint64_t first, uint64_t last);
   // Answers pulls that time out. On the loop.
   void AnswerOverdue();
 
   EventLoop& loop_;
   const std::shared_ptr<MemoryShare> memory_;  // thread-safe itself
-  std::atomic<size_t> size_{0};                // size of pulls_, readable without the lock
-  EventLoop::TimerId timer_ = 0;               // on the loop alone
+  std::atomic<size_t> size_{0};                // the size of pulls_, to be read without the lock
+  EventLoop::TimerId timer_ = 0;               // used on the loop alone
 
   Mutex mu_;
   std::map<Key, PullPtr> pulls_ ABSL_GUARDED_BY(mu_);
   uint64_t last_id_ ABSL_GUARDED_BY(mu_) = 0;
-  int64_t next_ms_ ABSL_GUARDED_BY(mu_) = INT64_MAX;  // no pull times out before
+  int64_t next_ms_ ABSL_GUARDED_BY(mu_) = INT64_MAX;  // no pull times out before this time
   absl::Status closed_ ABSL_GUARDED_BY(mu_);          // not OK: why it is closed
 };
 

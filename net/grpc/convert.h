@@ -1,4 +1,4 @@
-// Conversions between gRPC's types and ours, without copying payload. Private to this folder.
+// Conversions between gRPC's types and ours, without copying large payload. Private to this folder.
 #pragma once
 
 #include <grpc/grpc.h>
@@ -17,7 +17,8 @@
 
 namespace paracord {
 
-// Returns a buffer over the cord's bytes without copying; gRPC's slices keep the bytes alive.
+// Returns a buffer over the cord's bytes, without copying large chunks; gRPC's slices keep their
+// bytes alive.
 inline grpc::ByteBuffer ToByteBuffer(const absl::Cord& cord) {
   // Small chunks are cheaper to copy than to hold.
   constexpr size_t kCopyBelow = 4096;
@@ -52,8 +53,8 @@ inline absl::Cord ToCord(const grpc::ByteBuffer& buffer) {
   return cord;
 }
 
-// Cuts parts longer than gRPC accepts; returns at least one part. A message of a single part, such
-// as a job with long vocabularies, may exceed the limit. The receiver concatenates parts.
+// Cuts parts longer than gRPC accepts into shorter ones; a job with long vocabularies may be one
+// such part. The receiver concatenates parts. Returns at least one part.
 inline Parts CutParts(Parts parts) {
   constexpr size_t kBytesMax = 2 << 20;
   Parts cut;
@@ -67,8 +68,9 @@ inline Parts CutParts(Parts parts) {
   return cut;
 }
 
-// Lets frames be large and several be in flight, instead of 16 KiB frames in a window that grows by
-// guessing: a third less processor time for 1 MB (bench_wire).
+// Sets arguments of a channel or server, by set(name, value), so that frames may be large and
+// several be under way, instead of 16 KiB frames in a window that grows by guessing: a third less
+// processor time for 1 MB (bench_wire).
 template <class SetInt>
 void SetWindows(SetInt set) {
   set(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, 4 << 20);
@@ -76,8 +78,9 @@ void SetWindows(SetInt set) {
   set(GRPC_ARG_HTTP2_BDP_PROBE, 0);
 }
 
-// Refuses compressed messages without decompressing them: gRPC decompresses before it checks its
-// size limit, and a tiny message could become a huge one. Our own clients never compress.
+// Sets arguments, as SetWindows, so that compressed messages are refused without being
+// decompressed: gRPC decompresses before it checks its size limit, and a tiny message could become
+// a huge one. Our own clients never compress.
 template <class SetInt>
 void RefuseCompressed(SetInt set) {
   set(GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET, 1 << GRPC_COMPRESS_NONE);
@@ -88,7 +91,7 @@ void RefuseCompressed(SetInt set) {
 inline constexpr char kTokenKey[] = "authorization";
 inline constexpr char kTokenPrefix[] = "Bearer ";
 
-// The bytes of all messages of a request together, in decimal.
+// The metadata key under which a request says how many bytes all of its messages have, in decimal.
 inline constexpr char kBytesKey[] = "paracord-bytes";
 
 // Abseil and gRPC use equal numbers for codes, by design.

@@ -1,5 +1,5 @@
-// Makes gRPC's credentials for a channel: the certificate shown by the link, and the role expected
-// of the peer. Keys are read at construction. Private to this folder; thread-safe.
+// Makes gRPC's credentials for a channel: which certificate the link shows, and which role the peer
+// must have. Keys are read at construction. Private to this folder; thread-safe.
 #pragma once
 
 #include <grpcpp/security/credentials.h>
@@ -14,18 +14,20 @@ namespace paracord {
 
 class PeerCheck {
  public:
-  // `credentials` may be null: plain text. `expected` is the role of the peer at `address`, if any
-  // role will not do.
+  // `credentials` null: plain text. `expected` is the role that the peer at `address` must have;
+  // nullopt: any, but the token is shown to a ps or coordinator alone.
   PeerCheck(std::shared_ptr<Credentials> credentials, std::string address,
             std::optional<PeerRole> expected);
 
   std::shared_ptr<grpc::ChannelCredentials> ForGrpc() const;
-  // Returns the token to show with each call; "" if a certificate is shown, or nothing.
+  // Returns the token to show with each call; "" if the link shows a certificate, or is plain text.
   std::string token() const;
-  // Whether a channel with this check serves where `other` is wanted.
+  // Whether a channel made with this check will do for `other`, of the same address: its keys and
+  // expected role are the same.
   bool SameAs(const PeerCheck& other) const;
-  // Returns why the last peer was refused, or another finding about the certificate; "" in plain
-  // text, which finds nothing.
+  // For the error of a call that reached no peer: returns why the last peer was refused, or else
+  // says that what listens there does not speak TLS with a certificate that we believe, or refuses
+  // ours; "" in plain text.
   std::string problem() const;
 
  private:
