@@ -1,4 +1,4 @@
-// The commands of `paracord`: each takes the arguments after its name and gives the exit code.
+// The commands of `paracord`: each takes the arguments after its name and returns the exit code.
 #pragma once
 
 #include <ostream>
@@ -17,9 +17,9 @@ int Fail(const std::string& command, absl::string_view why, ExitCode code, std::
 
 int RunTrain(Args args);
 int RunLaunch(Args args);
-// Reads a job and, if given, a cluster, opens the data, builds the model, and prints the plan or
-// every problem. Changes nothing and dials nobody. Problems come last, because the plan may be
-// long.
+// Reads a job and, if given, a cluster, opens the data, builds the model, and prints the plan, as
+// far as it can be made, and every problem. Problems come last, because the plan may be long.
+// Changes nothing and dials nobody.
 int RunValidate(Args args, std::ostream& out, std::ostream& err);
 // Writes a first job for a model and its data.
 int RunInit(Args args, std::ostream& out, std::ostream& err);
@@ -38,7 +38,7 @@ int RunHealth(Args args, std::ostream& out, std::ostream& err);
 int RunDoctor(Args args, std::ostream& out, std::ostream& err);
 // Replaces this process by a daemon; returns only if the daemon cannot be started.
 int RunRun(Args args, std::ostream& out, std::ostream& err);
-// Writes manifests for a cluster manager.
+// Writes manifests for Kubernetes.
 int RunRender(Args args, std::ostream& out, std::ostream& err);
 int RunCompute(Args args, std::ostream& out, std::ostream& err);
 

@@ -19,13 +19,16 @@ class InputForms {
   TensorForm operator[](const std::string& input) const;
 
  private:
-  std::map<std::string, TensorForm> by_name_;  // a single form applies to any name
+  // A single entry is the form of all inputs.
+  std::map<std::string, TensorForm> by_name_;
+  // The form of inputs that `by_name_` lacks.
   TensorForm other_ = TensorForm::kNumbers;
 };
 
-// Reads inputs, targets and weights by the names of their tensors; inputs of whole numbers are read
-// in the form that the model takes. With `inputs_alone` targets may be missing. INVALID_ARGUMENT
-// names any other tensor.
+// Reads the tensors inputs/NAME, targets or targets/NAME, and weights or weights/NAME; inputs of
+// whole numbers are read in the form that the model takes. With `inputs_alone` targets may be
+// missing. INVALID_ARGUMENT names a tensor of another name or of another number of examples, or the
+// missing one.
 absl::StatusOr<Batch> ReadBatch(Files& files, const nlohmann::json& model, const std::string& path,
                                 bool inputs_alone = false);
 

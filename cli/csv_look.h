@@ -16,28 +16,29 @@ inline constexpr size_t kRecordsLookedAt = 1000;
 
 struct ColumnLook {
   std::string name;
-  size_t lacking = 0;                // fields without a value: empty, or one of `missing`
-  std::set<std::string> missing;     // texts that mark a missing value
-  std::vector<double> numbers;       // the finite numbers
-  size_t values = 0;                 // not missing
-  bool whole = true;                 // all numbers are whole
-  bool ascends = true;               // each field is the whole number behind that of the last one
-  double last = 0;                   // the last field, if a whole number
-  bool list = false;                 // some field has several values between "|"
-  size_t longest = 0;                // the most values of a list
-  bool list_whole = true;            // all values of lists are whole
-  double smallest = 0, largest = 0;  // whole numbers, in lists too
-  std::set<std::string> words;       // the texts, if there are few of them
+  size_t lacking = 0;             // number of fields that are empty or one of `missing`
+  std::set<std::string> missing;  // texts found that mark a missing value, such as "NA"
+  std::vector<double> numbers;    // the values that are finite numbers
+  size_t values = 0;              // number of fields with a value
+  bool whole = true;              // all values are whole numbers, and none is a list
+  bool ascends = true;            // each value is a whole number, larger by 1 than the one before
+  double last = 0;                // the last value; 0 if it is no whole number
+  bool list = false;              // some field has several values, separated by "|"
+  size_t longest = 0;             // the most values in one field
+  bool list_whole = true;         // each separated value is empty or a whole number
+  double smallest = 0, largest = 0;  // extremes of 0 and all whole numbers, in lists too
+  std::set<std::string> words;       // the different values as texts, at most 1,001
 
   bool lacks() const { return lacking > 0; }
-  // Whether the column counts the records, as pandas' to_csv does in a column without a name.
+  // Whether the column numbers the records: it has no name, as pandas' to_csv writes its index, or
+  // its whole numbers ascend by 1 and none is missing.
   bool CountsRows() const;
-  // Whether the column identifies examples and carries no information: it counts the records, or
+  // Whether the column identifies examples and carries no information: it numbers the records, or
   // every field has a different whole number and its name is "id", "row_id", "userId", "index" or
   // the like.
   bool NumbersRows() const;
   bool is_number() const { return values > 0 && numbers.size() == values; }
-  // Whether vectors with one 1 for each word could stand for the column.
+  // Whether the column has words, and few enough different ones for one-hot vectors.
   bool HasFewWords() const;
   // Whether the values are numbers from 0 to 1, or at most two texts.
   bool HasTwoClasses() const;
@@ -46,7 +47,8 @@ struct ColumnLook {
   double Deviation() const;
 };
 
-// Rounds a number to what is a fourth digit of `scale`: a mean to digits of its deviation.
+// Rounds `number` to a multiple of the unit of the fourth significant digit of `scale`: a mean, for
+// instance, as far as its deviation matters. Returns 0 if `scale` is 0 or a number is not finite.
 double RoundedBy(double number, double scale);
 
 struct CsvLook {
@@ -54,7 +56,7 @@ struct CsvLook {
   std::vector<ColumnLook> columns;  // in the order of the file
 };
 
-// Errors name the file; for a file that is no CSV with a header they say what to do.
+// Errors name the file; if its first line does not name columns, the error says what to write.
 absl::StatusOr<CsvLook> LookAtCsv(Files& files, const std::string& path);
 
 }  // namespace paracord

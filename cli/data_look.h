@@ -14,18 +14,20 @@
 
 namespace paracord {
 
-// Shows the first records (ReadFirstRecords) to the program. An error is the program's: values
-// outside of what its model takes. Records that cannot be read are left to CheckFirstValues.
+// Shows the first records (ReadFirstRecords) to the program, which counts lookups in `counts`. An
+// error is the program's: a value that its model does not take. Records that cannot be read are no
+// error here: CheckFirstValues finds them.
 absl::Status LookAtFirst(const DataSource& source, GradientProgram& program, LookupCounts& counts);
 
-// INVALID_ARGUMENT has a line for each problem with the files of `data.train` and `data.test` and
-// with reading their first 1,000 records (fewer if large), in the words of `paracord validate`.
+// INVALID_ARGUMENT has a line, in the words of `paracord validate`, for each problem with the files
+// of `data.train` and `data.test` and with reading their first 1,000 records (fewer if large).
 // `doubts` gets a line for each source whose first records have a value for which a batch would
-// fail, such as NaN or a label of no class: the job's key `failures` decides then. A program in a
-// process is not run; only the contents of its data files are checked. The reading is bounded: if
-// files have more than 256 MiB together, CSV and TFRecord are read up to the last of these records,
-// and other formats not at all. Nothing is read from an object store. Errors of storage are left to
-// the workers.
+// fail, such as NaN or a label of no class: the job's key `failures` says what happens then. A
+// program in a process is not run; only the contents of its data files are checked. The reading is
+// bounded: if the files of a source have more than 256 MiB together, CSV and TFRecord are read up
+// to the last of the first 1,000 records, and compressed files and other formats not at all; of a
+// folder of images only the first images are read. Nothing is read from an object store. Errors of
+// storage are left to the workers.
 absl::Status CheckFirstRecords(Files& files, const Job& job, std::vector<std::string>& doubts);
 
 }  // namespace paracord

@@ -1,5 +1,5 @@
-// The single checks of `paracord doctor`. None changes anything, except for a small file in the
-// job's directory, written and removed again.
+// The single checks of `paracord doctor`. They change nothing, except that CheckJobDir makes a
+// missing directory, and writes and removes small files in it.
 #pragma once
 
 #include <cstdint>
@@ -16,30 +16,33 @@ namespace paracord {
 struct Finding {
   enum class Level { kFine, kDoubtful, kWrong };
   Level level = Level::kFine;
-  std::string topic;   // "descriptors"
-  std::string text;    // what is found
-  std::string remedy;  // what to do; empty where nothing is to be done
+  std::string topic;  // what is checked, such as "descriptors"
+  std::string text;
+  std::string remedy;  // what to do; empty: nothing
 };
 
-// Checks descriptors, available memory, memory files and locked memory.
+// Checks the limit on descriptors, the available memory and the space in /dev/shm, and reports the
+// limit on locked memory.
 std::vector<Finding> CheckLimits();
-// Checks whether files in the job's directory can be written, renamed and synced, its free space,
-// and the difference between the storage's clock and this host's.
+// Checks whether files in the job's directory can be written, renamed, synced and removed and,
+// unless `dir` is a URL, its free space and the difference between the clock of its storage and
+// `unix_ms`, the time of this host's clock.
 std::vector<Finding> CheckJobDir(Files& files, const std::string& dir, int64_t unix_ms);
-// Checks whether a task's address resolves and leads to a daemon of this version; with `ours`,
-// whether this host can listen at it. `key` is the cluster's key for the address.
+// Checks whether the address of a task, which is at `key` in the cluster's configuration, resolves
+// and leads to a daemon of this version. With `ours`, if nobody answers, checks whether this host
+// can listen there.
 Finding CheckPeer(Network& network, const std::string& key, const std::string& address, bool ours);
-// Whether the own certificate holds, and for how long: it expires at `expires_unix_s`.
+// Checks how long the certificate in `path` is still valid, which expires at `expires_unix_s`.
 Finding CheckCertificate(const std::string& path, int64_t expires_unix_s, int64_t unix_ms);
-// Looks at the status of a running job for partitions on a single ps although the job has copies,
-// and for a move to other ps that waits or was abandoned. None for a job without copies or moves.
+// Looks at the status of a job for partitions on a single ps although the job has copies, and for a
+// move to other ps that waits or was given up. Ended jobs have no findings.
 std::vector<Finding> CheckCopiesAndMove(const nlohmann::json& status);
-// Checks whether the environment arms failpoints, as tests do: daemons started from it would fail
-// on purpose.
+// Checks whether the environment arms failpoints (common/failpoint.h), as tests do: daemons started
+// from it would fail on purpose.
 Finding CheckFailpoints();
 // Checks the device that a worker would compute on.
 Finding CheckDevice(const std::string& device);
-// Checks the programs in `folder` and their versions.
+// Checks that the programs of the daemons are in `folder` and executable for this user.
 std::vector<Finding> CheckPrograms(const std::string& folder);
 
 }  // namespace paracord

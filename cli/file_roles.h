@@ -1,14 +1,15 @@
-// Guesses the part of a data file in a job from its name. Pure.
+// Guesses from the name of a data file what it holds for a job. Pure.
 #pragma once
 
 #include <string>
 
 namespace paracord {
 
+// Whether the file's name contains "test" or "valid".
 bool IsTestFile(const std::string& path);
 
-// Returns a file's name without folder, extension and words about its purpose: "user" for
-// "/d/train_user.npy".
+// Returns a file's name without its folder, its ending and the words train, test, valid and
+// validation: "user" for "/d/train_user.npy".
 std::string NameOfArray(const std::string& path);
 
 }  // namespace paracord

@@ -1,5 +1,6 @@
 // libhdf5, opened when a file of Keras' weights is first read: a program linked with libhdf5 would
-// load libcurl and its dependencies at every start, and daemons never need libhdf5. One thread.
+// load libcurl and its dependencies at every start, and daemons never need libhdf5. Used in one
+// thread.
 #pragma once
 
 #include <hdf5.h>
@@ -10,8 +11,7 @@
 
 namespace paracord {
 
-// The functions of libhdf5 that Hdf5File calls, unchanged from version 1.8 to 1.14. Members lack
-// the prefix "H5" and the interface's version number.
+// The functions of libhdf5 that Hdf5File calls, unchanged from version 1.8 to 1.14.
 struct Hdf5Library {
   decltype(&H5open) open = nullptr;
   decltype(&H5Eset_auto2) set_error_printer = nullptr;
@@ -43,13 +43,13 @@ struct Hdf5Library {
   decltype(&H5Tget_size) type_size = nullptr;
   decltype(&H5Tis_variable_str) type_is_variable = nullptr;
   decltype(&H5Tclose) type_close = nullptr;
-  // Identifiers that `open` initialises.
+  // Global identifiers, valid once `open` has been called.
   hid_t file_access = 0;
   hid_t native_float = 0;
 };
 
-// Opens the first library in `names` that dlopen finds. FAILED_PRECONDITION names what is missing
-// and the package that has it.
+// Opens the first library in `names` that dlopen finds. FAILED_PRECONDITION: none is found (the
+// error names the package to install), the library does not start, or it lacks a function.
 absl::StatusOr<Hdf5Library> OpenHdf5Library(std::span<const char* const> names);
 
 // Returns this process's library, opened by the first call.

@@ -1,4 +1,5 @@
-// Describes the inputs of a Keras model for a command that guesses how a job feeds them. Pure.
+// Describes the inputs of a Keras model for `paracord init`, which guesses the columns of data for
+// them. Pure.
 #pragma once
 
 #include <optional>
@@ -9,22 +10,23 @@
 
 namespace paracord {
 
-// An input of a model, and the use that the layers after it make of its numbers.
+// An input of a model, and what the layers after it do with its numbers.
 struct InputLook {
   std::string name;
   std::string dtype;
-  std::optional<size_t> numbers;  // in an example; none: any
-  std::optional<double> rows;     // in the smallest Embedding that reads the input
-  bool looks_up = false;          // the numbers are ids
+  std::optional<size_t> numbers;  // how many an example has; nullopt: the model leaves it open
+  std::optional<double> rows;     // number of rows of the smallest Embedding that reads the input
+  bool looks_up = false;          // a layer takes the numbers as ids
   bool scaled = false;            // a layer normalizes the numbers
   bool dense = false;             // a Dense multiplies the numbers
-  // Embeddings that read the input directly: growing tables may replace them.
+  // Names of the Embeddings that read the input directly: growing tables may replace them.
   std::vector<std::string> tables;
 };
 
 std::vector<InputLook> LookAtInputs(const ModelSpec& model);
 
-// Returns the activation of the layer that gives an output of the model; "" if it has none.
+// Returns the activation of the layer that computes output number `output` of the model; "" if the
+// layer has none.
 std::string LastActivation(const ModelSpec& model, size_t output);
 
 }  // namespace paracord

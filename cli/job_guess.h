@@ -1,5 +1,5 @@
-// Guesses a job's data, loss and tables from a Keras model and the first records of its files, and
-// says each guess as a line for people. Blocking reads of files, in main's thread.
+// Guesses a job's data, loss and tables from a Keras model and the first records of data files, and
+// describes each guess in a line for people. Blocking reads of files, in main's thread.
 #pragma once
 
 #include <optional>
@@ -14,16 +14,16 @@ namespace paracord {
 
 struct GuessOf {
   nlohmann::json model;              // from model.to_json()
-  std::vector<std::string> data;     // absolute paths
-  std::optional<std::string> label;  // name of the label column, if given
+  std::vector<std::string> data;     // absolute paths of the data files
+  std::optional<std::string> label;  // the value of --label
 };
 
 struct GuessedJob {
-  nlohmann::ordered_json job;        // without the model
-  std::vector<std::string> guesses;  // lines
+  nlohmann::ordered_json job;        // without its key `model`
+  std::vector<std::string> guesses;  // one line each, for people
 };
 
-// An error says which file or input no column was found for.
+// An error names what cannot be guessed or read, such as an input for which there is no column.
 absl::StatusOr<GuessedJob> GuessJob(Files& files, const GuessOf& of);
 
 }  // namespace paracord

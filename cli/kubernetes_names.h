@@ -6,8 +6,8 @@
 
 namespace paracord {
 
-// Whether objects may have the name: RFC 1123's words of small letters, digits and dashes, with
-// dots between words, and at most 253 bytes.
+// Whether objects may have the name: RFC 1123's labels of small letters, digits and dashes, with
+// dots between them, and at most 253 bytes together.
 bool IsObjectName(std::string_view name);
 
 // Whether labels, annotations, nodes and tolerations may have the key: a name of at most 63
@@ -15,7 +15,7 @@ bool IsObjectName(std::string_view name);
 // domain and a slash may stand before the name.
 bool IsLabelKey(std::string_view key);
 
-// Whether a label may have the value: nothing, or what a key's name may be.
+// Whether a label may have the value: an empty one, or one of the form of a key without a domain.
 bool IsLabelValue(std::string_view value);
 
 }  // namespace paracord

@@ -8,8 +8,9 @@
 
 namespace paracord {
 
-// Returns lines for people. `by_order` are the columns of numbers that inputs of other names took
-// because they come first; if there are some, numbers that are left over are a warning.
+// Returns lines for people. `left` are the columns that no input takes. `by_order` names the
+// columns of numbers that were given to inputs of other names because they come first; unless it is
+// empty, numbers in `left` are a warning.
 std::vector<std::string> LeftColumnLines(const std::vector<ColumnLook>& left,
                                          const std::vector<std::string>& by_order);
 

@@ -1,5 +1,5 @@
-// The records of a file that `bad_records` left out of a computation: each gets a row of NaN in the
-// table of predictions. Used in one thread; the source must outlive it.
+// Counts the records that a source could not read and left out (job key `bad_records`), and gives
+// each of them a row of NaN in a table of predictions. Used in one thread.
 #pragma once
 
 #include <cstdint>
@@ -14,21 +14,23 @@ namespace paracord {
 
 class LeftOut {
  public:
-  // Returns the outputs of `count` records from `first` on, some of which `examples` may lack.
+  // Returns the outputs of `count` records, numbered from `first` on: those of `outputs`, and NaN
+  // for the records that `examples` lacks.
   std::vector<Column> Fill(std::vector<Column> outputs, const Batch& examples, uint64_t first,
                            size_t count);
-  // As DataSource::Fields; a record that cannot be read has empty texts.
+  // Returns the fields as DataSource::Fields does, but with empty texts for a record that cannot be
+  // read if records have been left out.
   absl::StatusOr<std::vector<std::string>> Fields(const DataSource& source,
                                                   std::span<const uint64_t> records,
                                                   std::span<const std::string> names) const;
 
   uint64_t count() const { return count_; }
-  // A line for people; empty if no record was left out.
+  // A line for people; "" if no record was left out.
   std::string Line() const;
 
  private:
   uint64_t count_ = 0;
-  std::string first_;  // the first record left out
+  std::string first_;  // where the first record left out is
 };
 
 }  // namespace paracord

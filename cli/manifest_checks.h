@@ -7,9 +7,9 @@
 
 namespace paracord {
 
-// INVALID_ARGUMENT names the flag of `paracord render` whose value is no name, label, annotation,
-// selector, toleration or amount of Kubernetes, is too small for a daemon, or is a file that is
-// lost with its pod.
+// INVALID_ARGUMENT names the flag of `paracord render` whose value Kubernetes would refuse as a
+// name, label, annotation, selector, toleration or amount, is an amount too small for a daemon, or
+// is the path of a file that would be lost with its pod.
 absl::Status CheckManifestOptions(const ManifestOptions& options);
 
 }  // namespace paracord

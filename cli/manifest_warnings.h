@@ -1,5 +1,5 @@
-// Says what a job's pods and claim on Kubernetes will lack: data, memory, room for checkpoints.
-// Blocking reads of files, in main's thread.
+// Warns of what a job's pods and its volume claim on Kubernetes will lack: data, memory, room for
+// checkpoints. Blocking reads of files, in main's thread.
 #pragma once
 
 #include <string>
@@ -11,8 +11,8 @@
 
 namespace paracord {
 
-// Returns warnings about the objects of `job`, as it is in the cluster of `options`. Paths below
-// `directory`, the job file's, are below /data in the pods.
+// Returns warnings about the pods that run `job` with `options`. In the pods, files below
+// `directory`, which has the job file here, are below /data.
 std::vector<std::string> ManifestWarnings(Files& files, const Job& job,
                                           const std::string& directory,
                                           const ManifestOptions& options);

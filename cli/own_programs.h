@@ -1,4 +1,5 @@
-// How a command runs a user's own program: allowed, with its output on ours.
+// Returns how a command runs the program of a job: it is allowed, computes on the CPU, and its
+// output goes to standard error.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +19,7 @@ inline ProgramUse OwnPrograms(const std::string& command) {
   use.device = "cpu";
   use.task = command;
   use.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  use.log = [command](const std::string& line) {  // at once, since it comes from another thread
+  use.log = [command](const std::string& line) {  // called in another thread
     std::cerr << TerminalText(absl::StrCat("paracord ", command, ": program: ", line, "\n"));
   };
   return use;

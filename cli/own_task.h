@@ -1,5 +1,5 @@
-// Finds the daemon that `paracord run` becomes for its task in a cluster, and the child process, if
-// any, to start first. Pure.
+// Finds the daemon that `paracord run` becomes for the task of this process in a cluster, and the
+// child process, if any, that `paracord run` starts before. Pure.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +13,15 @@ namespace paracord {
 
 struct OwnTask {
   std::vector<std::string> becomes;  // the daemon's name and its arguments
-  std::vector<std::string> beside;   // a child that is started first; empty: none
+  std::vector<std::string> beside;   // the command of the child; empty: no child
 };
 
-// The flags of `paracord run`; each daemon gets the flags that it has. Empty: the daemon's default.
+// The flags of `paracord run`. A daemon gets those that it accepts; an empty one means the daemon's
+// default.
 struct OwnTaskFlags {
   std::string job, dir, device = "auto";
   std::vector<std::string> set, accept_changes;  // for the coordinator
-  std::string http;                              // only for the daemon that this process becomes
+  std::string http;                              // for `becomes`, not for `beside`
   std::string log_level, log_format, memory_limit;
   std::optional<int64_t> threads;  // for workers, evaluators and parameter servers
   bool allow_programs = false;     // for workers and evaluators

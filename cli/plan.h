@@ -20,26 +20,27 @@ namespace paracord {
 
 void PrintCluster(const Cluster& cluster, std::ostream& out);
 
-// Prints what a round of a job is, and which keys count in rounds; nothing for a job without
-// rounds. `devices` counts the devices of all workers that the cluster names; nullopt without a
-// known cluster. An error: no such round is possible.
+// Prints how many batches a round of a job has, and what counts in rounds; nothing for a job
+// without rounds. `devices` is the number of devices of all workers that the cluster names;
+// nullopt: the cluster is unknown. An error: a round of so many batches is impossible.
 absl::Status PrintRounds(const Job& job, std::optional<size_t> devices, std::ostream& out);
 
 // Prints the variables, their partitions, and the bytes of each holder with and without the
-// optimizer's state, which takes `slots` copies of every trainable partition. Probable mistakes are
-// warnings. An error says why the variables cannot be partitioned or placed.
+// optimizer's state, which takes `slots` copies of every trainable partition. `warnings` gets a
+// warning if there are very many small partitions. An error says why the variables cannot be
+// partitioned or placed.
 absl::Status PrintPlan(const Job& job, std::span<const VariableSpec> variables,
                        const Holders& holders, uint64_t slots, std::ostream& out,
                        Problems& warnings);
 
-// Returns the bytes of all checkpoints that are on disk at once, as many as `checkpoint` of the job
-// keeps, with as many rows of growing tables as `rows_max` allows. A table without `rows_max`
-// counts nothing.
+// Returns the most bytes of checkpoints on disk at once: the job's key `checkpoint` says how many
+// are kept, and one more is being written. A growing table counts with `rows_max` rows, or with no
+// rows if it has no `rows_max`.
 uint64_t CheckpointBytes(const Job& job, std::span<const VariableSpec> variables,
                          const Optimizer& optimizer);
 
-// Prints the bytes of a row of each growing table, and of the checkpoints on disk, as many as
-// `checkpoint` of the job keeps at once. Warns about a growing table without `rows_max`.
+// Prints the bytes of a row of each growing table and of a full checkpoint, and the most bytes of
+// checkpoints on disk at once. Adds a note on each growing table without `rows_max`.
 void PrintCheckpoints(const Job& job, std::span<const VariableSpec> variables,
                       const Optimizer& optimizer, std::ostream& out);
 

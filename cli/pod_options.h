@@ -1,5 +1,5 @@
-// What flags of `paracord render kubernetes` say of all pods of a job: how they are labelled, where
-// they may run, and by whom. Pure.
+// What flags of `paracord render kubernetes` say of all pods of a job: their labels, the nodes
+// where they may run, and their service account. Pure.
 #pragma once
 
 #include <map>
@@ -11,19 +11,20 @@
 namespace paracord {
 
 struct PodOptions {
-  std::string service_account, image_pull_secret, priority_class;  // empty: the default
-  std::string image_pull_policy;  // Always, IfNotPresent or Never; empty: the default
+  std::string service_account, image_pull_secret, priority_class;  // empty: Kubernetes' default
+  std::string image_pull_policy;  // Always, IfNotPresent or Never; empty: Kubernetes' default
   std::vector<std::string> labels, annotations, node_selectors;  // KEY=VALUE
   std::vector<std::string> tolerations;                          // KEY[=VALUE]:EFFECT
 };
 
 // INVALID_ARGUMENT names the flag of `paracord render kubernetes` with a policy, label, annotation,
-// node selector or toleration that Kubernetes refuses, and the rule that the value breaks. Names of
-// objects are checked elsewhere (manifest_checks.h).
+// node selector or toleration that Kubernetes refuses, and the rule that the value breaks. The
+// names of objects are left to CheckManifestOptions.
 absl::Status CheckPodOptions(const PodOptions& options);
 
 // Returns the lines of YAML for the marks `pod`, `tolerations`, `pod-labels`, `annotations` and
-// `pull-policy` of the manifests; "" for a mark without lines. The options have passed the check.
+// `pull-policy` of the manifests; "" for a mark without lines. CheckPodOptions has accepted the
+// options.
 std::map<std::string, std::string> PodValues(const PodOptions& options);
 
 }  // namespace paracord

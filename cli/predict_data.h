@@ -1,5 +1,5 @@
-// The records that `paracord predict` reads: the description to use from the job, with other files
-// in its place. Pure.
+// Finds the source of records for `paracord predict`: data.predict, data.test or data.train of the
+// job, perhaps with other files. Opens no files.
 #pragma once
 
 #include <span>
@@ -10,10 +10,10 @@
 
 namespace paracord {
 
-// Returns the job's data.predict, else data.test, else data.train, with `files` (from --data)
-// replacing the files in it: each a path or pattern, or NAME=PATH for arrays with names. Without
-// `files`, data.train is not allowed. INVALID_ARGUMENT names what the description lacks, or the
-// file that fits no key.
+// Returns the job's data.predict, else data.test, else data.train, with its files replaced by
+// `files` (the values of --data): each a path or pattern, or NAME=PATH if the job names arrays by
+// input. Of a mix takes the first source. INVALID_ARGUMENT: the result would be data.train or a mix
+// with its own files, an array has no file, or a file fits no key.
 absl::StatusOr<DataSpec> PredictData(const Job& job, std::span<const std::string> files);
 
 }  // namespace paracord

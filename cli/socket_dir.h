@@ -1,7 +1,7 @@
 // The folder below TMPDIR with the sockets of a local cluster: paths of sockets have to be short,
-// so the job's DIR is no place for them. The owner, and daemons that inherit the lock, keep the
-// folder's file `lock` locked while they live, by which a later owner recognises the folders of
-// killed owners. Used in one thread.
+// so the job's DIR is no place for them. A SocketDir, and the daemons that inherit the lock, keep
+// the file `lock` in the folder locked while they live. A later SocketDir tells by the lock which
+// folders were left by killed processes. Used in one thread.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@ namespace paracord {
 
 class SocketDir {
  public:
-  // Makes a folder in `parent`, after removing folders of this user's killed owners.
+  // Makes a folder in `parent`, after removing the folders that killed processes of this user left.
   static absl::StatusOr<std::unique_ptr<SocketDir>> Make(const std::string& parent);
   ~SocketDir();  // removes the folder
   SocketDir(const SocketDir&) = delete;

@@ -1,6 +1,6 @@
 // A daemon on another host, behind a local ssh process. Its output goes, line by line, to its log
-// file and, prefixed with its task ("ps:0 | "), to a stream of ours; signals travel through its
-// standard input (cli/ssh_hosts.h). Never blocks. Used in one thread.
+// file and, prefixed with its task ("ps:0 | "), to `out`; signals travel through its standard input
+// (cli/ssh_hosts.h). Never waits for the daemon. Used in one thread.
 #pragma once
 
 #include <sys/types.h>
@@ -20,14 +20,14 @@ class SshDaemon {
   SshDaemon(const SshDaemon&) = delete;
   SshDaemon& operator=(const SshDaemon&) = delete;
 
-  // Starts ssh with a new output and input. Any ssh that ran before must have ended.
+  // Starts ssh, with new pipes for its output and input. Any ssh that ran before must have ended.
   absl::StatusOr<pid_t> Start(SpawnOptions spawn);
-  // Passes a signal on to the daemon, SIGTERM in place of SIGINT.
+  // Passes a signal on to the daemon, but SIGTERM in place of SIGINT.
   void Tell(int signal);
-  // Shows the whole lines that have come since the last call.
+  // Writes the whole lines that have come since the last call to the log and `out`.
   void Read();
-  // Shows the remaining output, even a line without an end. Called after ssh has ended; does not
-  // wait for other processes that still hold ssh's output.
+  // Writes the remaining output to the log and `out`, even a line without an end. Called after ssh
+  // has ended; does not wait for other processes that still hold ssh's output.
   void Close();
 
  private:
@@ -38,7 +38,7 @@ class SshDaemon {
   std::ostream& out_;
   int from_ = -1;
   int to_ = -1;
-  std::string pending_;  // a line without its end so far
+  std::string pending_;  // the beginning of a line whose end has not come yet
 };
 
 }  // namespace paracord

@@ -19,27 +19,28 @@ namespace paracord {
 std::string ShellWord(const std::string& text);
 
 struct SshOptions {
-  std::vector<std::string> hosts;    // "name" or "user@name", for ssh and the daemons
+  std::vector<std::string> hosts;    // "name" or "user@name"; daemons dial "name"
   std::vector<std::string> command;  // ssh with its flags; the first word is a path
   std::string bin_dir;               // where the programs are on each host
-  int64_t port = 7400;               // the coordinator's port; tasks take the following ones
+  int64_t port = 7400;               // the coordinator's; the other tasks have the ports above
 };
 
-// INVALID_ARGUMENT names an entry that is no host.
+// INVALID_ARGUMENT: there is no entry, or one that is no host.
 absl::Status CheckHosts(const std::vector<std::string>& hosts);
 
-// Places the coordinator on the first host, deals the ps and after them the workers out to the
-// hosts in turn, and then the evaluator.
+// Places the coordinator on the first host, then deals out the ps, the workers and the evaluator,
+// in this order, to the hosts in turn.
 class SshHosts {
  public:
   SshHosts(SshOptions options, uint32_t ps, uint32_t workers);
 
   const std::string& HostOf(const Task& task) const;
   std::string AddressOf(const Task& task) const;  // "host:port"
-  // Returns how many tasks of the task's role run on its host.
+  // Returns how many tasks of the role of `task` run on its host.
   uint32_t Sharing(const Task& task) const;
-  // Returns the whole ssh command that runs `daemon` with `variables` ("NAME=value") in the
-  // environment and with the processor share of the task's role on the host.
+  // Returns the whole ssh command that runs `daemon`, a program's name and its arguments, with
+  // `variables` ("NAME=value") in the environment and, except for the coordinator, with --threads:
+  // the host's processors divided by Sharing(task).
   std::vector<std::string> Command(const Task& task, const std::vector<std::string>& variables,
                                    const std::vector<std::string>& daemon) const;
 

@@ -1,5 +1,5 @@
 // Asks a coordinator for its status: once, or repeatedly in the background. AskStatus blocks the
-// caller; a StatusWatch is used in one thread. Neither parses the status.
+// caller; a StatusWatch is used in one thread.
 #pragma once
 
 #include <cstdint>
@@ -15,22 +15,23 @@
 
 namespace paracord {
 
-// Returns an answer that IsStatus (coordinator/rival.h) accepts. DEADLINE_EXCEEDED: nobody answers
-// at the address; INTERNAL: whoever answers is no coordinator. The history begins with epoch
-// `history_from`, which is counted from 0.
+// Returns the status as JSON, if IsStatus (coordinator/rival.h) accepts it; INTERNAL: the answer is
+// not a coordinator's. Other errors are those of the call, such as DEADLINE_EXCEEDED if nobody
+// answers. The status lists the results of epochs from `history_from` on, counted from 0;
+// kNoHistory: of none.
 absl::StatusOr<nlohmann::json> AskStatus(Network& network, const std::string& address,
                                          int64_t deadline_ms, uint64_t history_from = kNoHistory);
 
 class StatusWatch {
  public:
   StatusWatch(Network& network, const std::string& address);
-  // Asks for the status, unless an answer is still awaited. Does not block.
+  // Asks for the status, unless the answer to an earlier Ask is still awaited. Does not block.
   void Ask(uint64_t history_from = kNoHistory);
-  // newest() is the newest answer; problem() says why there is no newer one, "" if the last call
-  // succeeded.
+  // newest() is the newest answer that is JSON; problem() says why the last call failed, "" if it
+  // succeeded. An answer that is no JSON changes neither of the two.
   std::optional<nlohmann::json> newest() const;
   std::string problem() const;
-  // The age of the newest answer, or 0 without one.
+  // The time since the newest answer came; 0 without an answer.
   int64_t age_ms() const;
 
  private:

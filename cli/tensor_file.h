@@ -1,6 +1,6 @@
-// Named tensors in a safetensors file, read and written by commands. They are float32 in memory and
-// in written files, except ids; a file to read may have integers. Blocking, in main's thread.
-// Errors name the file and the tensor.
+// Named tensors in a safetensors file, read and written by commands. In memory and in written files
+// their elements are float32, except ids; a file to read may have integers, too. Blocking, in
+// main's thread. Errors name the file and the tensor.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,8 @@ struct NamedTensor {
   std::string name;
   std::vector<uint64_t> shape;  // empty: a scalar
   std::span<const float> values;
-  // In place of the values: ids, which are written as I64, two's complement.
+  // Set: the elements are these ids in place of `values`, and are written as I64 (two's
+  // complement).
   std::optional<std::span<const uint64_t>> ids = {};
 };
 
@@ -35,17 +36,17 @@ struct ReadTensor {
   std::string name;
   std::vector<uint64_t> shape;
   std::vector<float> values;
-  std::vector<std::string> strings = {};  // instead of values
-  std::vector<ExactInteger> exact = {};   // for kWhole: large values
+  std::vector<std::string> strings = {};  // kText: the elements, in place of `values`
+  std::vector<ExactInteger> exact = {};   // kWhole: the integers that float32 cannot hold
 };
 
-// The way in which a tensor is read. kNumbers reads float32. kWhole also lists the integers that
-// float32 cannot represent in `exact`. kText reads U8, whose last axis is the bytes of a string,
-// padded with zeros.
+// How a tensor is read. kNumbers converts elements to float32. kWhole also lists the integers that
+// float32 cannot hold in `exact`. kText reads U8, whose last axis is the bytes of a string, padded
+// with zeros.
 enum class TensorForm { kNumbers, kWhole, kText };
 
-// Returns all tensors in the order of the file, converted as in storage/tensor_numbers.h. If
-// `form_of` is null, all are numbers.
+// Returns all tensors in the order of the file, converted as storage/tensor_numbers.h says.
+// `form_of` says how the tensor `name` is read; null: each as kNumbers.
 absl::StatusOr<std::vector<ReadTensor>> ReadTensors(
     Files& files, const std::string& path,
     const std::function<TensorForm(const std::string& name)>& form_of = nullptr);

@@ -1,5 +1,6 @@
-// The last words of `paracord train`: the summary, or why there is none, what is lost, and how to
-// go on. Reads DIR after its cluster has left; changes nothing. Used in main's thread.
+// What `paracord train` shows at its end: the summary, or why there is none, what is lost, and how
+// to go on. Reads DIR after the cluster's processes have left; changes nothing. Used in main's
+// thread.
 #pragma once
 
 #include <string>
@@ -11,22 +12,23 @@
 namespace paracord {
 
 struct TrainEnd {
-  std::string dir;             // absolute
-  std::string summary_before;  // text of the summary that an earlier run left
-  std::string to_go_on;        // the command
-  bool json = false;
+  std::string dir;                // absolute
+  std::string summary_before;     // text of the summary.json that an earlier run left
+  std::string to_go_on;           // the command that goes on with the job
+  bool json = false;              // the end is printed as JSON
   std::string command = "train";  // the paracord command's name in messages
-  std::string log = "";           // path of the coordinator's
+  std::string log = "";           // path of the coordinator's log
 };
 
-// Shows the end of a coordinator that left by itself, and its summary; returns its exit code.
+// Shows how a coordinator that left by itself ended, and its summary; returns `coordinator_exit`.
 int ShowEnd(Files& files, const TrainEnd& end, int coordinator_exit, Progress& progress);
 
-// Returns "stopped (why); to go on from step-40-g1-r3: command", shown after a drain. `first` is a
-// condition before the command, such as "once that is mended, ".
+// Returns what is shown after a drain: "stopped (why); to go on from step-40-g1-r3: command".
+// `first` is a condition before "to go on", such as "once that is mended, ".
 std::string StoppedText(Files& files, const TrainEnd& end, const std::string& first = "");
 
-// Says which daemon was given up, and why: how often it died, or its last words.
+// Says which daemon was given up and how it ended and, unless a signal killed it, the last words in
+// its log.
 std::string GivenUpText(Files& files, const LocalCluster::Death& lost);
 
 // Returns the last message in a daemon's log with all its lines (the last kLastLinesMax), which

@@ -1,4 +1,4 @@
-// Computes one batch of a job like a worker, without a cluster, as a test.
+// Computes one batch of a job as a worker does, but without a cluster, as a test.
 #pragma once
 
 #include <memory>
@@ -13,14 +13,14 @@
 namespace paracord {
 
 struct TriedBatch {
-  std::string line;                       // for people
-  std::shared_ptr<const TableRows> rows;  // read by the batch; null without tables
+  std::string line;                       // describes the result for people
+  std::shared_ptr<const TableRows> rows;  // what the training batch reads; null: no tables
 };
 
-// Computes the loss and gradients of the first examples of `train`, with the job's initial values,
-// and the metrics of the first examples of `test`. `test` and `weights` may be null.
-// INVALID_ARGUMENT names `data.train` or `data.test`, and what is wrong with the batch, such as a
-// loss or gradient that is not finite.
+// Computes the loss and gradients of a batch of the first examples of `train`, with the job's
+// initial values, and the metrics of the first examples of `test`, unless that is null. With null
+// `weights` all initial values are drawn. INVALID_ARGUMENT names `data.train` or `data.test`, and
+// what is wrong with the batch, such as a loss or gradient that is not finite.
 absl::StatusOr<TriedBatch> TryBatch(const Job& job, const DataSource& train, const DataSource* test,
                                     const InitialWeights* weights, GradientProgram& program);
 

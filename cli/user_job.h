@@ -18,32 +18,34 @@
 
 namespace paracord {
 
-// ReadJobFile with support for files of Keras.
+// Read a job like ReadJobFile (config/job.h), but also models and weights in files of Keras.
 absl::StatusOr<Job> ReadUserJob(Files& files, const std::string& path,
                                 std::span<const std::string> settings = {});
 std::optional<Job> ReadUserJob(Files& files, const std::string& path,
                                std::span<const std::string> settings, Problems& problems);
 
-// Returns the variables of a job's Keras model as far as its file says their shapes, without data.
-// The error has a line for each problem of the model.
+// Returns the variables of a job's Keras model, without reading data. The error has a line for each
+// problem of the model, or says that shapes depend on the data.
 absl::StatusOr<std::vector<VariableSpec>> VariablesOfModel(const Job& job);
 
-// Opens the initial weights for a model with these variables, from any supported file.
+// Opens the job's initial weights for a model with these variables: a safetensors file or one of
+// Keras.
 absl::StatusOr<std::unique_ptr<InitialWeights>> OpenInitialWeights(
     Files& files, const Job& job, std::span<const VariableSpec> variables);
 
-// Converts initial weights in a Keras file for daemons.
+// Converts initial weights in a file of Keras to a file that daemons read.
 class PlacedWeights {
  public:
-  // Reads the weights if the job takes them from a Keras file, unless `resumes`. Errors name the
-  // file and the misfit.
+  // Reads the weights if the job names a file of Keras, unless the job `resumes` from a checkpoint,
+  // which has the values. Errors name the file, and what does not fit the model.
   static absl::StatusOr<PlacedWeights> Read(Files& files, const Job& job, bool resumes);
-  // Writes the weights into the job's directory, and makes the job name that file.
+  // Writes the converted weights into `dir`, and makes the job name the new file. Does nothing if
+  // the job names no file of Keras.
   absl::Status Place(Files& files, const std::string& dir, Job& job) const;
 
  private:
   bool converted_ = false;              // the job names a file of Keras
-  std::optional<std::string> weights_;  // none if the job resumes
+  std::optional<std::string> weights_;  // nullopt: there are none to convert
 };
 
 }  // namespace paracord

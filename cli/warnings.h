@@ -9,7 +9,7 @@
 
 namespace paracord {
 
-// Each warning names its key, or the layer.
+// Returns warnings, each of which names its key of the job or its layer of the model.
 std::vector<std::string> JobWarnings(const Job& job);
 
 }  // namespace paracord

@@ -1,5 +1,5 @@
-// The values of a model's variables in a safetensors file, as `export` writes them. Blocking, in
-// main's thread. Errors name the file and the tensor.
+// The values of a model's variables in a safetensors file, as `export` writes them, or in a file of
+// Keras. Blocking, in main's thread. Errors name the file and the tensor.
 #pragma once
 
 #include <string>
@@ -12,7 +12,8 @@
 
 namespace paracord {
 
-// The weights are in the order of the model's variables. A growing table has rows and their ids.
+// The weights, in the order of the model's variables. `ids` has the ids of the rows of growing
+// tables.
 struct Weights {
   std::vector<std::vector<float>> values;
   VariableIds ids;

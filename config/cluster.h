@@ -1,5 +1,5 @@
-// The members of the cluster and this process's place among them, read from TF_CONFIG in every form
-// that TensorFlow and the Kubeflow operator write.
+// The members of the cluster and the task of this process, read from TF_CONFIG in every form that
+// TensorFlow and the Kubeflow operator write.
 #pragma once
 
 #include <cstdint>
@@ -25,30 +25,30 @@ struct Task {
 struct Cluster {
   // Addresses are "host:port", "[v6]:port" or "unix:/path"; an empty one was left out of TF_CONFIG.
   std::string coordinator;
-  std::vector<std::string> ps;              // index order; "" for an index without a ps
-  std::map<uint32_t, std::string> workers;  // sparse
+  std::vector<std::string> ps;              // addresses by index; "" for an index without a ps
+  std::map<uint32_t, std::string> workers;  // addresses by index; indices may be missing
   std::map<uint32_t, std::string> evaluators;
-  std::optional<Task> task;  // ours; absent in a file that all tasks share
+  std::optional<Task> task;  // the task of this process; nullopt in a file that all tasks share
 };
 
-// Returns the error of a process `whose` address is missing; the user gives the address at `key`,
-// or follows `remedy`.
+// Returns the error that the process `whose` (its name for people) has no address in the cluster.
+// The error advises to give the address at `key` or to follow `remedy`.
 absl::Status NoAddress(const Cluster& cluster, const std::string& whose, const std::string& key,
                        const std::string& remedy);
 
-// Returns nullopt for an empty `json`: without TF_CONFIG the run is local. Every error names its
-// key.
+// Returns nullopt for an empty text or object: without TF_CONFIG the run is local. An error names
+// each wrong key, or the line that is no JSON.
 absl::StatusOr<std::optional<Cluster>> ParseTfConfig(const std::string& json);
 
-// Parses "worker:1", "ps:0", "chief", "coordinator" or "evaluator".
+// Parses "worker:1", "ps:0", "chief", "master", "coordinator" or "evaluator".
 absl::StatusOr<Task> ParseTask(const std::string& text);
 
 // Whether an address leads every host to itself, as localhost does.
 bool IsLoopback(const std::string& address);
 // True for loopback addresses and unix sockets.
 bool StaysHere(const std::string& address);
-// Names a task on another host, such as "cluster.ps[1] is 10.0.0.2:7401"; "" if all tasks share a
-// host or no address is known.
+// Names a task whose address other hosts can dial, such as "cluster.ps[1] is 10.0.0.2:7401"; "" if
+// StaysHere(address) for every known address.
 std::string TaskElsewhere(const Cluster& cluster);
 
 // Checks the form of one address. The error names `key`.

@@ -1,7 +1,7 @@
-// The flags of a program, declared at start. Parsing, --help, the manual page (--help=man) and
-// shell completion (--help=words) follow from the declarations. Accepts `--flag value` and
-// `--flag=value`; `--` ends the flags. Used in main, in one thread; the targets must outlive the
-// Flags.
+// The flags of a program, which the program declares at its start. Parsing, --help, the manual page
+// (--help=man) and shell completion (--help=words) follow from the declarations. Accepts `--flag
+// value` and `--flag=value`; `--` ends the flags. Used in main, in one thread; the targets must
+// outlive the Flags.
 #pragma once
 
 #include <cstdint>
@@ -26,12 +26,12 @@ class Flags {
   Flags(std::string program, std::string summary);
 
   // `name` has no dashes; `value` is the placeholder in help ("N", "FILE"). A flag that is not
-  // given leaves *out unchanged, so the value of *out at declaration is the default, and help shows
-  // the default.
+  // given leaves *out unchanged: the value before Parse is the default, and help shows the default
+  // of strings and integers.
   void String(std::string name, std::string value, std::string help, std::string* out);
   void String(std::string name, std::string value, std::string help,
               std::optional<std::string>* out);
-  // This flag may be given again and again.
+  // Declares a flag that may be given several times; *out gets all values.
   void Strings(std::string name, std::string value, std::string help,
                std::vector<std::string>* out);
   void Integer(std::string name, std::string value, std::string help, int64_t low, int64_t high,
@@ -39,26 +39,27 @@ class Flags {
   void Integer(std::string name, std::string value, std::string help, int64_t low, int64_t high,
                std::optional<int64_t>* out);
   void Switch(std::string name, std::string help, bool* out);  // --name, --name=false
-  // Declares --version, which prints `text` as a line and wins over all but --help.
+  // Declares --version, which prints `text` and a line break, and wins over all flags but --help.
   void Version(std::string text) { version_ = std::move(text); }
-  // Declares an argument without a flag. Arguments come in the order of these calls.
+  // Declares an argument without a flag. Arguments are given in the order of their declarations.
   void Positional(std::string name, std::string help, std::string* out);
-  // Declares an optional argument, after all others.
+  // Declares an argument that may be left out. Called after all calls of Positional.
   void OptionalPositional(std::string name, std::string help, std::string* out);
 
   // Returns INVALID_ARGUMENT with one line a problem: an unknown flag with the nearest known name,
-  // a missing or malformed value, a repeated flag, a missing or superfluous argument. --help (-h)
-  // in any form makes Parse ignore everything else.
+  // a missing or malformed value, a flag that is given twice, a missing or superfluous argument.
+  // --help (-h) in any form makes Parse ignore everything else.
   absl::Status Parse(std::span<const std::string> args);
   bool help_wanted() const { return help_wanted_; }
   bool version_wanted() const { return version_wanted_; }
   std::string Help() const;
   std::string ManPage() const;
-  // Returns one line for each argument and flag, with fields separated by tabs: "--dir", or "" for
-  // an argument; the placeholder of the value ("DIR", or "" for a switch); the help.
+  // Returns one line for each argument and flag, with three fields separated by tabs: the flag
+  // ("--dir"), or "" for an argument; the placeholder of the value ("DIR"), "" for a switch, or the
+  // name of an argument; the help.
   std::string Words() const;
-  // Parses, then prints help or version if wanted, or the problems after `program`. Returns the
-  // exit code to leave with, or nullopt to go on.
+  // Parses, then prints help or version if wanted, or the problems with `program` before them.
+  // Returns the exit code to leave with, or nullopt to go on.
   std::optional<int> ParseOrExit(std::span<const std::string> args, const std::string& program,
                                  std::ostream& out, std::ostream& err);
 
@@ -67,7 +68,7 @@ class Flags {
                               int64_t*, std::optional<int64_t>*, bool*>;
   struct Entry {
     std::string name;
-    std::string value;  // empty: a switch
+    std::string value;  // empty for a switch or an argument
     std::string help;
     Target target;
     int64_t low = 0;
@@ -77,13 +78,13 @@ class Flags {
   };
 
   Entry* Find(const std::string& name);
-  // Returns "", or why `text` is no value of the flag.
   static std::string NameOf(const Entry& positional);  // "[JOB]" if optional
+  // Returns "", or why `text` is no value of the flag.
   static std::string Set(const Entry& entry, const std::string& text);
   static std::string Default(const Entry& entry);
   static std::string HelpOf(const Entry& entry);            // with the default
   std::string NearestFlag(const std::string& shown) const;  // "" if none is near
-  // --help, and --version if declared, each with its help.
+  // Returns --help, and --version if declared, each with its help.
   std::vector<std::pair<std::string, std::string>> OwnFlags() const;
   void ParsePositional(const std::string& arg, size_t place, Problems& problems);
 

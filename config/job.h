@@ -1,6 +1,7 @@
 // The job: everything that must agree across the cluster. The coordinator reads it from a file,
-// inlines the model and makes paths absolute; ps and workers get the canonical JSON from it.
-// Parsing reports every problem at once, each naming its key, unknown keys with the nearest known.
+// inlines the model and makes paths absolute; ps and workers get the canonical JSON from the
+// coordinator. Parsing reports all problems at once, each with its key, and for an unknown key the
+// nearest known one.
 #pragma once
 
 #include <cstdint>
@@ -25,35 +26,38 @@ class Files;
 class KeptNames;
 class Problems;
 
-// The directory where a process may keep facts about data files for its next start and for other
-// processes (data/kept_bytes.h). Each process chooses its own directory; the job has none.
+// The directory where a process may save facts about data files for its next start and for other
+// processes (data/kept_bytes.h). Each process chooses its own directory; the job does not name one.
 struct KeepPlace {
-  std::string directory = "";               // empty: nowhere
-  std::string writer = "";                  // unique for every process
-  uint64_t bytes_min = uint64_t{16} << 20;  // facts about less data are found out again
-  std::string log = "data";                 // the logger that reports what cannot be kept
-  std::shared_ptr<KeptNames> used = {};     // what this process has loaded or saved; null: unknown
+  std::string directory = "";  // empty: nowhere
+  std::string writer = "";     // part of the names of unfinished files, unique for every process
+  uint64_t bytes_min = uint64_t{16} << 20;  // facts about fewer bytes of data are not saved
+  std::string log = "data";                 // the logger that reports what cannot be saved
+  std::shared_ptr<KeptNames> used = {};     // names of the facts that this process uses
 };
 
 // A source of examples: a `format`, and the keys of the format's reader, which checks them.
 struct DataSpec {
   std::string format;      // "idx", "npy"
-  nlohmann::json options;  // the other keys; paths absolute
+  nlohmann::json options;  // the other keys, with absolute paths
   KeepPlace keep = {};
-  // The limit on memory for sources that hold their records; null: no limit. Set by the process,
-  // not by the job.
+  // The limit on memory for sources that hold their records in memory; null: no limit. Set by the
+  // process, not by the job.
   std::shared_ptr<MemoryShare> memory = {};
   // If true, the records are read for prediction: labels and weights are left out, and the files
   // may lack labels and weights. Set by the process, not by the job.
   bool inputs_alone = false;
-  // What readers hold beside their files. Set by the process, not by the job: a process that reads
-  // the records in their order needs less for the same speed.
-  uint64_t index_entries_max = uint64_t{16} << 20;  // noted offsets of records, 8 bytes each
-  uint64_t held_bytes_max = uint64_t{1} << 30;      // an array; a larger one is read where it lies
-  // A packed file of records, unpacked; a larger one is unpacked anew as it is read.
+  // The limits on what readers hold in memory beside their files. Set by the process, not by the
+  // job: a process that reads the records in their order needs less for the same speed.
+  uint64_t index_entries_max = uint64_t{16} << 20;  // offsets of records in files, 8 bytes each
+  // Bytes of an array; a larger one is read from its file.
+  uint64_t held_bytes_max = uint64_t{1} << 30;
+  // Bytes of the contents of a compressed file of records; larger contents are decompressed anew
+  // whenever they are read.
   uint64_t unpacked_bytes_max = UINT64_MAX;
-  // Readers that walk over all records or files when they open stop after so many: a process that
-  // looks at the first records needs no more. The source's fingerprint is then of that part alone.
+  // Readers that go over all records or files when they open stop after so many: a process that
+  // looks only at the first records needs no more. The source's fingerprint then covers only these
+  // records or files.
   uint64_t walked_max = UINT64_MAX;
 };
 
@@ -62,27 +66,30 @@ struct DataSpec {
 struct NamedSpec {
   std::string name;
   nlohmann::json options = nlohmann::json::object();
-  std::string output = "";  // the model's output, by name, or "#1" by position; empty: any
+  std::string output = "";  // an output of the model by name, or "#1" by position; empty: every one
   bool weighted = false;    // a metric that counts examples by their weights
   bool operator==(const NamedSpec&) const = default;
 };
 
 struct StopWhen {
   std::string metric;
-  std::optional<double> at_least;  // at most one of the two
+  // At most one of the two limits is set.
+  std::optional<double> at_least;
   std::optional<double> at_most;
-  std::optional<uint64_t> patience = {};  // evaluations in a row that bring nothing better
-  double min_delta = 0;                   // the least improvement that counts
+  // Stops after so many evaluations in a row without a better one.
+  std::optional<uint64_t> patience = {};
+  double min_delta = 0;  // the least improvement that counts
   bool larger_is_better = false;
-  bool restore_best = false;  // the checkpoint of the best evaluation is kept, and is the result
+  bool restore_best = false;  // the checkpoint of the best evaluation is the result
   bool operator==(const StopWhen&) const = default;
 };
 
 struct FailuresSpec {
   bool skip = true;  // policy: skip | fail
+  // Failures of a batch after which the policy applies.
   uint32_t per_batch = 3;
-  double rejected_max = 0.01;      // the share of an epoch's batches
-  uint32_t deaths_per_batch = 10;  // deaths of workers during a batch while other workers lived
+  double rejected_max = 0.01;  // share of an epoch's batches; if more are rejected, the job fails
+  uint32_t deaths_per_batch = 10;  // deaths of workers, one after another, until their batch fails
 };
 
 struct TimeoutsSpec {
@@ -105,28 +112,29 @@ struct PartitionerSpec {
   uint32_t copies = 0;                     // 1: each partition has a second ps, beside its first
 };
 
-// The compression of gradients on their way to the ps. A remainder that is not sent is added to the
-// next gradient (error feedback).
+// The compression of gradients on their way to the ps. What compression leaves out of a gradient is
+// added to the next gradient (error feedback).
 struct CompressionSpec {
   enum class Kind { kNone, kTopK, kInt8 };
   Kind kind = Kind::kNone;
-  double ratio = 0.01;  // top_k: share of the elements that is sent
+  double ratio = 0.01;  // share of the elements that top_k sends
 };
 
 // Chooses the Embedding layers that are tables: a step moves only the rows that its batch reads
 // (docs/tables.md).
 struct TablesSpec {
   struct Table {
-    bool dense = false;                       // the variable moves whole
-    bool lazy = false;                        // any optimizer acts on the rows of a batch alone
+    bool dense = false;  // the layer is no table: its variable is pulled and pushed whole
+    bool lazy = false;   // the optimizer updates only a batch's rows, even if that changes results
     bool growing = false;                     // any 64-bit id has a row once it is updated
-    std::optional<NamedSpec> optimizer = {};  // replaces the job's
+    std::optional<NamedSpec> optimizer = {};  // replaces the job's optimizer
     // These settings apply to growing tables.
     uint32_t shards = 16;
-    uint32_t admit_after = 1;      // appearances
-    double admit_probability = 1;  // at each appearance from then on
+    uint32_t admit_after = 1;      // appearances of an id in batches before the id may get a row
+    double admit_probability = 1;  // probability of a row at each appearance from then on
+    // The most ids without a row whose appearances are counted.
     uint64_t candidates = kCandidatesDefault;
-    uint64_t expire_batches = 0;  // 0: never
+    uint64_t expire_batches = 0;  // batches without an access until a row is removed; 0: never
     uint64_t rows_max = 0;        // 0: no limit
     bool operator==(const Table&) const = default;
   };
@@ -134,7 +142,7 @@ struct TablesSpec {
   std::map<std::string, Table> by_layer;  // key: the name of the Embedding
 };
 
-// Examples count more or less in the loss.
+// How much examples count in the loss, by output of the model and by class.
 struct LossWeightsSpec {
   std::map<std::string, double> by_output;  // key: NamedSpec::output; default 1
   std::map<int64_t, double> by_class;       // default 1
@@ -162,9 +170,9 @@ struct StagesSpec {
 struct GuaranteesSpec {
   std::string strategy = "auto";      // one of kStrategies
   std::string consistency = "async";  // or "sync"
-  bool consistency_said = false;      // the job itself says it, not the strategy or the default
-  // Set: the job has rounds, and a gradient may be computed on values that lack the batches of at
-  // most so many rounds. Never with "sync".
+  bool consistency_said = false;      // the job names its `consistency`
+  // Set: the job has rounds, and the values that a gradient is computed on may lack the batches of
+  // at most this many rounds. Never with "sync".
   std::optional<uint32_t> staleness;
   std::optional<uint32_t> round_batches;  // none: RoundBatchesOf decides
   std::string recovery = "replay";        // with "sync": "rollback"
@@ -172,14 +180,15 @@ struct GuaranteesSpec {
   // batches take may compute the missing lanes.
   std::optional<double> backup_factor;
   std::optional<uint32_t> threads;  // threads that compute a batch; none: each worker decides
-  // The sum of a worker's lanes may differ in bits from the tree of exchange/lane_sum.h.
+  // True: the sum of a worker's lanes may differ in its last bits from the sum that
+  // exchange/lane_sum.h defines.
   bool reduce_fast = false;
   CrossDeviceOps cross_device_ops = CrossDeviceOps::kAuto;
-  StagesSpec stages;  // in which each worker computes a batch
+  StagesSpec stages;  // the cut of the model in each worker
 
-  // An update is the mean of a whole round.
+  // Whether an update is the mean of a whole round of gradients.
   bool sync() const { return consistency == "sync"; }
-  // Epochs are cut into lanes.
+  // Whether epochs are cut into lanes.
   bool rounds() const { return sync() || staleness.has_value(); }
 };
 
@@ -192,26 +201,26 @@ struct InitialWeightsSpec {
 struct CheckpointSpec {
   double every_seconds = 30;  // 0: only at the end and when drained
   uint32_t keep = 3;
-  uint32_t full_every = 1;  // every n-th checkpoint is full; others have changed table rows only
+  uint32_t full_every = 1;  // every n-th checkpoint is full; others lack unchanged rows of tables
 };
 
 inline constexpr std::string_view kPrecisions[] = {"float32", "tf32", "bf16", "fp16"};
 
 struct Job {
   std::string name;
-  nlohmann::json model;  // Keras' JSON itself
+  nlohmann::json model;  // Keras' JSON, or the program (config/program_spec.h)
   DataSpec train;
   std::optional<DataSpec> test;
   std::optional<DataSpec> predict;  // what `paracord predict` reads
   uint32_t batch = 64;
   uint32_t accumulate = 1;
-  std::optional<uint32_t> split_batches;  // none: by DefaultSplitBatches
+  std::optional<uint32_t> split_batches;  // nullopt: DefaultSplitBatches
   EpochSpec each_epoch;
   uint64_t seed = 1;
   uint64_t epochs = 1;
   std::optional<uint64_t> steps;  // batches in all, instead of epochs
   InitialWeightsSpec initial_weights;
-  NamedSpec loss;                 // for every output, if `losses` is empty
+  NamedSpec loss;                 // the loss of every output, if `losses` is empty
   std::vector<NamedSpec> losses;  // one for each output with a loss, named in `output`
   LossWeightsSpec loss_weights;
   std::vector<NamedSpec> metrics;
@@ -222,7 +231,7 @@ struct Job {
   std::string precision = "float32";  // one of kPrecisions
   std::string wire = "float32";       // or "bf16", "f16"
   CompressionSpec compression;
-  bool overlap = false;  // compute the next batch during the exchange of this one
+  bool overlap = false;  // a worker computes the next batch during the exchange of a batch
   FailuresSpec failures;
   TimeoutsSpec timeouts;
   TablesSpec tables;
@@ -240,25 +249,30 @@ absl::StatusOr<Job> ReadJobFile(Files& files, const std::string& path,
 std::optional<Job> ReadJobFile(Files& files, const std::string& path,
                                std::span<const std::string> settings, Problems& problems);
 
-// Returns the canonical form: every key is present, paths are absolute, the model is inlined.
-// ParseJob(JobToJson(job)) is the same job.
+// Returns the canonical form: keys have their values even at the default (some newer ones only if
+// set), paths are absolute, the model is inlined. ParseJob(JobToJson(job)) is the same job, but
+// with its `consistency` named.
 std::string JobToJson(const Job& job);
 absl::StatusOr<Job> ParseJob(const std::string& canonical_json);
 
-// Returns, as text, the keys of a job that a ps applies and that may change on resume. A ps
-// compares the texts of two jobs to decide whether to keep its variables.
+// Returns, as text, the keys of a job that a ps applies and that may change on resume: the
+// optimizer, timeouts, epochs and steps. A ps compares the texts of two jobs to decide whether to
+// keep its variables.
 std::string PsSettings(const Job& job);
 
-// Checks that a job may go on from a checkpoint of the job `before`. Only epochs, steps, stop_when,
-// evaluate, checkpoint, failures, timeouts, wire, compression, overlap, backup, copies, the
-// optimizer's learning rate, the strategy, stages and the paths of data files may differ; the error
-// names every other key that differs. `plan` is the data plan of `before`, which stays. The text of
-// program files named in `accepted` may differ, too; the coordinator compares variables and metrics
-// once a worker has run the program.
+// Checks that a job may go on from a checkpoint of the job `before`. These keys may differ: epochs,
+// steps, stop_when, evaluate, checkpoint, failures, timeouts, wire, compression, overlap, backup,
+// copies, the strategy, stages, data.predict, the optimizer's learning rate, the paths of data
+// files, the folder of initial weights, and entries of `tables` that are neither lazy nor growing
+// and have no optimizer of their own. The error names other keys that differ, about 20 at most.
+// `plan` is the data plan of `before`, which stays. The text of program files named in `accepted`
+// may differ, too; the coordinator compares variables and metrics once a worker has run the
+// program.
 absl::Status CheckResumable(Job before, const Job& now, const DataPlan& plan,
                             std::span<const std::string> accepted = {});
 
-// Returns a line for each key in which two jobs differ: "batch: was 64 and is now 32".
+// Returns a line for each key in which two jobs differ, about 20 at most: "batch: was 64 and is now
+// 32".
 std::vector<std::string> JobDifferences(const Job& before, const Job& now);
 
 }  // namespace paracord

@@ -1,5 +1,5 @@
-// Reads job files for callers that can read Keras' own files, with model and weights in one .keras
-// or .h5 file. Pure but for the files.
+// Reads job files for callers that can also read Keras' own files, with model and weights in one
+// .keras or .h5 file. Pure but for the files.
 #pragma once
 
 #include <functional>
@@ -21,9 +21,9 @@ bool IsKerasFileName(std::string_view path);
 // Returns the text of model.to_json() from a file that Keras saved.
 using ModelTextFn = std::function<absl::StatusOr<std::string>(Files&, const std::string& path)>;
 
-// Like ReadJobFile of job.h, but `model_text` reads a model from a Keras file, and initial_weights
-// default to the weights in that file. With a null `model_text`, as in daemons, Keras files are
-// refused, and the error says how to convert them.
+// Reads a job file as ReadJobFile of job.h does, but `model_text` reads a model from a Keras file,
+// and missing initial_weights are the weights in that file. With a null `model_text`, as in
+// daemons, Keras files are refused, and the error says how to convert them.
 absl::StatusOr<Job> ReadJobFile(Files& files, const std::string& path,
                                 std::span<const std::string> settings,
                                 const ModelTextFn& model_text);

@@ -1,5 +1,5 @@
-// Settings on a command line, such as "optimizer.learning_rate=0.01", which override the job file
-// as if written there. Pure.
+// Settings on a command line, such as "optimizer.learning_rate=0.01", which count as if the job
+// file had them. Pure.
 #pragma once
 
 #include <span>
@@ -17,11 +17,11 @@ inline constexpr char kAcceptChangeHelp[] =
     "a file of the job's program that may have changed since the job was begun, to mend it; its "
     "variables and metrics stay; may be given again";
 
-// Applies `settings` to the JSON of a job. A value is JSON, or else a string. Missing objects on
-// the way to a key are created, and an optimizer or loss given as a name becomes an object; an
-// index names an existing element of a list. `epochs` removes `steps`, and `steps` removes
-// `epochs`. `order` holds the key order of the job's text, to which the order in settings' values
-// is added. Problems name the setting.
+// Applies `settings` to the JSON of a job. A value is JSON; a text that is no JSON is a string.
+// Missing objects on the way to a key are created, and an optimizer or loss given as a name becomes
+// an object; in a list, the key is the index of an existing element. Setting `epochs` removes
+// `steps`, and the reverse. `order` is the order of the keys in the job's text; the keys in the
+// settings' values are added to it. Problems name the setting.
 void ApplySettings(std::span<const std::string> settings, nlohmann::json& job, KeyOrder& order,
                    Problems& problems);
 

@@ -1,4 +1,4 @@
-// Reads the job's key `tables` and writes its canonical form. Pure.
+// Reads the job's key `tables` and writes it for JobToJson. Pure.
 #pragma once
 
 #include "config/job.h"
@@ -7,7 +7,8 @@
 
 namespace paracord {
 
-// "auto", "off", or an object by the names of layers. Problems name the key.
+// Reads "auto", "off", or an object with an entry for each layer by its name. Problems name the
+// key.
 TablesSpec ReadTables(const nlohmann::json& value, Problems& problems);
 nlohmann::json TablesToJson(const TablesSpec& spec);
 

@@ -1,6 +1,6 @@
 // Reads JSON that people write, strictly: a reading function collects all problems, each with its
-// full key path ("checkpoint.keep"), and unknown keys are problems. Used on the stack of a reading
-// function; the JSON must outlive the reader.
+// full key path ("checkpoint.keep"), and unknown keys are problems. A JsonFields is a local
+// variable of a reading function; the JSON must outlive it.
 #pragma once
 
 #include <cstdint>
@@ -32,23 +32,25 @@ class Problems {
 
 // The keys of each object in the order of the text (nlohmann::json sorts them), by the path of the
 // object ("data.train.features"). Lists add nothing to a path: keys of a list's objects are joined.
+// Objects that are nested deeper than 8 levels are left out.
 using KeyOrder = std::map<std::string, std::vector<std::string>>;
 
-// Parses a whole document. Errors give line and column. It is an error if a key occurs twice in an
-// object, if nesting is deeper than `depth_max`, or if there are more than `bytes_max` bytes.
-// Python's NaN, Infinity and -Infinity are read as numbers. `order` gets the order of the keys.
+// Parses a whole document. An error of syntax names the line. It is an error if a key occurs twice
+// in an object, if nesting is deeper than `depth_max`, or if there are more than `bytes_max` bytes.
+// Python's NaN, Infinity and -Infinity are read as numbers. `order`, unless null, gets the order of
+// the keys.
 absl::StatusOr<nlohmann::json> ParseJson(std::string_view text, size_t bytes_max, int depth_max,
                                          KeyOrder* order = nullptr);
 
 // Returns the value as text for a message, shortened.
 std::string JsonExcerpt(const nlohmann::json& value);
-// Says that a value is not one of `allowed`, lists `allowed`, and suggests the nearest, or
-// `nearest` if given.
+// Returns a message that a value is not one of `allowed`, with all of `allowed` and a suggestion:
+// `nearest` if given, else the nearest of `allowed`.
 std::string IsNoneOf(const nlohmann::json& value, std::span<const std::string_view> allowed,
                      std::string nearest = "");
 
-// Limits for JsonFields::Number, beside plain numbers.
-inline constexpr double kAnyNumber = std::numeric_limits<double>::max();  // no limit but finite
+// Limits for JsonFields::Number.
+inline constexpr double kAnyNumber = std::numeric_limits<double>::max();  // any finite number
 inline constexpr double kAboveZero = std::numeric_limits<double>::denorm_min();
 inline constexpr double kBelowOne = 1 - std::numeric_limits<double>::epsilon() / 2;
 
@@ -56,13 +58,13 @@ inline constexpr double kBelowOne = 1 - std::numeric_limits<double>::epsilon() /
 // value is wrong.
 class JsonFields {
  public:
-  enum class Null { kValue, kAbsent };  // how all keys treat JSON's null
-  // `path` is the object's own key path, "" for the document. A `json` that is not an object is a
-  // problem and has no fields.
+  enum class Null { kValue, kAbsent };  // whether JSON's null counts as a value or as an absent key
+  // `path` is the key path of the object `json`, "" for the whole document. A `json` that is not an
+  // object is a problem and has no fields.
   JsonFields(const nlohmann::json& json, std::string path, Problems& problems,
              Null null = Null::kValue);
 
-  // Returns the value, or null if the key is absent. Afterwards the key is known.
+  // Returns the value, or null if the key is absent. ReportUnknown accepts the key from now on.
   const nlohmann::json* Find(const std::string& key);
   // Returns the value, or null if the key is absent or its value is JSON's null.
   const nlohmann::json* FindValue(const std::string& key);
@@ -88,7 +90,7 @@ class JsonFields {
 
   void Problem(const std::string& key, const std::string& what);
   std::string PathOf(const std::string& key) const;
-  // Notes a problem for each key that no call has asked for; called last.
+  // Adds a problem for each key that no call has asked for. Called last.
   void ReportUnknown();
 
  private:

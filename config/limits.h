@@ -6,23 +6,24 @@
 
 namespace paracord {
 
-// The parameters of one partition, which is applied and sent under one lock.
+// The most bytes of values in a partition: a partition is applied and sent under one lock.
 inline constexpr uint64_t kPartitionBytesMax = uint64_t{1} << 30;
 
-// The variables of a job; each has at least one partition.
+// The most variables of a job; each has at least one partition.
 inline constexpr size_t kVariablesMax = 1 << 16;
 
-// A growing table: its shards, the appearances before an id may be admitted, the ids whose
-// appearances are counted, and the batches without a touch before a row may expire.
+// The most that a job may set for a growing table: shards, appearances before an id may be
+// admitted, ids whose appearances are counted (also the default), and batches without an access
+// before a row may expire.
 inline constexpr uint64_t kTableShardsMax = 4096;
 inline constexpr uint32_t kAdmitAfterMax = 255;
 inline constexpr uint64_t kCandidatesDefault = uint64_t{1} << 22;
 inline constexpr uint64_t kCandidatesMax = uint64_t{1} << 32;
 inline constexpr uint64_t kExpireBatchesMax = uint64_t{1} << 30;
 
-// The text of a job or of a model; models of many layers are long.
+// The most bytes in the text of a job or of a model; models of many layers are long.
 inline constexpr size_t kJobBytesMax = 64 << 20;
-// Keras nests about six levels for each model inside a model.
+// The deepest nesting of JSON: Keras takes about six levels for each model inside a model.
 inline constexpr int kJobDepthMax = 128;
 
 }  // namespace paracord

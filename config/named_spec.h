@@ -23,16 +23,18 @@ enum class NamedKind { kLoss, kMetric, kOptimizer, kSchedule };
 // (optimizers have no underscores).
 std::string KerasName(NamedKind kind, std::string_view name);
 
-// Reads any of the three forms. Null options are dropped, as are options of Keras' own form that
-// are switched off; a schedule as an option gets the form {"name": ..., ...}.
+// Reads a string, an object with "name", or an object of Keras. Null options are dropped, except
+// class_aggregation, and in an object of Keras options that are switched off. A schedule as an
+// option gets the form {"name": ..., ...}. Returns nullopt after a problem.
 std::optional<NamedSpec> ReadNamedSpec(NamedKind kind, const nlohmann::json& json,
                                        const std::string& path, Problems& problems);
 
-// Reads one spec, or a list (by position) or an object (by name) of specs for the outputs of a
-// model; for metrics each entry may be a list again. A spec for one output gets its `output`.
+// Reads one spec, a list, or an object of specs by the outputs of a model. A list is by position if
+// it has several losses, or metrics of which one is a list or null. For metrics each entry may be a
+// list again. A spec for one output gets its `output`.
 std::vector<NamedSpec> ReadByOutput(NamedKind kind, const nlohmann::json& json,
                                     const std::string& path, Problems& problems);
-// Reads numbers for the outputs: a list, or an object.
+// Reads a list or object of numbers for the outputs. The result has keys like NamedSpec::output.
 std::map<std::string, double> ReadNumbersByOutput(const nlohmann::json& json,
                                                   const std::string& path, Problems& problems);
 

@@ -18,22 +18,23 @@ bool HasNodes(const Cluster& cluster);
 // Whether a task is a node. Workers that the cluster does not name are not nodes.
 bool IsNode(const Cluster& cluster, const Task& task);
 
-// Returns the index of the node on `host`: of the only node whose address has that host name, with
-// or without a domain, as pods have. nullopt if the cluster has no nodes, or not exactly one of
-// them is on `host`.
+// Returns the index of the only node whose address has the host name `host`, with or without a
+// domain (a pod has both names). Nullopt if the cluster has no nodes, or no node or several have
+// that name.
 std::optional<uint32_t> NodeOnHost(const Cluster& cluster, const std::string& host);
 
-// Returns the addresses of a cluster's ps, by index; without ps, of its nodes. Empty without both.
-// INVALID_ARGUMENT names the index that cluster.worker lacks.
+// Returns the addresses of a cluster's ps, by index; in a cluster of nodes, of the nodes. Empty if
+// there are neither ps nor nodes. INVALID_ARGUMENT: an index of a node is missing in
+// cluster.worker.
 absl::StatusOr<std::vector<std::string>> PsAddressesOf(const Cluster& cluster);
 
 // A node halves its --memory-limit, like two processes on a machine: the worker computes in one
 // half, the ps holds its variables in the other.
 inline constexpr uint64_t kNodeMemoryParts = 2;
-// Returns the bytes that the worker and the ps each get from a node's --memory-limit.
+// Returns the bytes that the worker and the ps in a node each get from its --memory-limit.
 constexpr uint64_t NodeMemoryPart(uint64_t limit) { return limit / kNodeMemoryParts; }
 
-// Returns the coordinator's address: the chief's, or node 0's; "" without both.
+// Returns the coordinator's address: the chief's, or node 0's; "" if there is neither.
 std::string CoordinatorOf(const Cluster& cluster);
 
 }  // namespace paracord

@@ -13,12 +13,12 @@ struct NormClip {
   bool on() const { return clipnorm > 0 || global_clipnorm > 0; }
 };
 
-// Reads the optimizer's options, which the ps checks: an absent or null option, or one of another
-// type, means off.
+// Reads the optimizer's options. An option that is absent, null or no number means off: only the ps
+// refuses wrong ones.
 NormClip ReadNormClip(const NamedSpec& optimizer);
 
-// Returns the factor that clips values to a norm of `clip`, given their sum of squares: clip / norm
-// if the norm is greater, else 1; NaN for a NaN.
+// Returns the factor that clips values to a norm of `clip`. `squares` is the sum of the squares of
+// the values. The factor is clip / norm if the norm is greater than `clip`, else 1; NaN for a NaN.
 float ClipFactor(double clip, double squares);
 
 }  // namespace paracord

@@ -1,5 +1,5 @@
 // The arithmetic of variables and their partitions: sizes of rows, shapes, and the checks that
-// every receiver of specs makes. Pure.
+// every process makes of specs from other processes. Pure.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,15 @@
 
 namespace paracord {
 
-// Separates a partition's name from a slot's name in a checkpoint; no variable may contain it.
+// Separates a partition's name from a slot's name in a checkpoint; no variable may have it in its
+// name.
 inline constexpr char kSlotMark[] = "/.slot/";
 
-// Returns the bytes of a tensor: 0 if a dimension is 0, nullopt if they do not fit 64 bits.
+// Returns the bytes of a tensor: 0 if a dimension is 0, nullopt if a uint64_t cannot hold them.
 std::optional<uint64_t> TensorBytes(const std::vector<uint64_t>& shape, uint64_t element_bytes);
 
-// Whether the variable is a growing table, whose rows are the ids updated so far. Axis 0 of its
-// shape counts shards, and each shard is a partition.
+// Whether the variable is a growing table, which has a row for each id updated so far. Axis 0 of
+// its shape counts shards, and each shard is a partition.
 inline bool IsGrowing(const VariableSpec& variable) {
   return variable.table().kind() == TableSpec::GROWING;
 }
@@ -36,13 +37,13 @@ inline uint32_t ShardOfRow(uint64_t id, uint64_t shards) {
 // Returns the elements of one row of a variable: the product of its shape without axis 0.
 uint64_t RowElements(const VariableSpec& variable);
 uint64_t PartitionElements(const VariableSpec& variable, const PartitionSpec& partition);
-// Returns a partition's shape: the variable's, with the partition's rows as axis 0; empty for a
-// scalar.
+// Returns a partition's shape: the variable's, with the number of the partition's rows on axis 0;
+// empty for a scalar.
 std::vector<uint64_t> PartitionShape(const VariableSpec& variable, const PartitionSpec& partition);
-// Checks that names are valid and unique, types are float32, no dimension is 0, sizes do not
-// overflow, and constraints are known. INVALID_ARGUMENT names the variable.
+// Checks names, types (all are float32), sizes, moving averages, constraints and tables of the
+// variables. INVALID_ARGUMENT names the variable.
 absl::Status CheckVariables(std::span<const VariableSpec> variables);
-// Checks a partition's index, name and rows against variables that have been checked.
+// Checks a partition's variable, name and rows against variables that CheckVariables has accepted.
 // INVALID_ARGUMENT names the partition.
 absl::Status CheckPartition(std::span<const VariableSpec> variables,
                             const PartitionSpec& partition);

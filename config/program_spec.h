@@ -17,28 +17,30 @@
 namespace paracord {
 
 struct ProgramSpec {
-  std::vector<std::string> command;          // at least the program's name
-  std::map<std::string, std::string> files;  // text by relative path, without ".."
-  uint32_t step_s = 300;                     // the child's answer may take so long
+  std::vector<std::string> command;  // at least the program's name
+  // The text of each file by its relative path, without "..".
+  std::map<std::string, std::string> files;
+  uint32_t step_s = 300;  // seconds that an answer of the child may take
 };
 
-// Whether a model is {"program": ...} rather than that of Keras.
+// Whether a model is {"program": ...} rather than JSON of Keras.
 bool IsProgram(const nlohmann::json& model);
 // Whether the model is {"program": "stablehlo", "file": ...}.
 bool IsStableHlo(const nlohmann::json& model);
 // Whether a JSON document may be a program file; `paracord compute` takes such a file as a model.
 bool IsProgramFile(const nlohmann::json& document);
-// The canonical model of a program file.
+// Returns the value of a job's key `model` for the JSON of a program file.
 nlohmann::json StableHloModel(nlohmann::json document);
 
-// The canonical form of a program: `files`, a list of paths relative to `base`, becomes an object
-// of texts by path, and `file`, a path, becomes the JSON of the program file; objects stay as they
-// are. `files_of` is null if no file may be read. Returns null and notes problems if something is
-// wrong.
+// Returns the form of a program that JobToJson writes: `files`, a list of paths relative to `base`,
+// becomes an object of texts by path, and `file`, a path, becomes the JSON of the program file;
+// objects stay as they are. `files_of` reads the files; null if no file may be read. Returns null
+// after a problem.
 nlohmann::json InlineProgram(const nlohmann::json& model, Files* files_of,
                              const BaseDirectory& base, Problems& problems);
 
-// INVALID_ARGUMENT unless the model is a canonical program that runs as a process.
+// Reads a model in the form of InlineProgram. INVALID_ARGUMENT: the model is no program that runs
+// as a process.
 absl::StatusOr<ProgramSpec> ReadProgramSpec(const nlohmann::json& model);
 
 }  // namespace paracord

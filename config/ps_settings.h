@@ -5,8 +5,8 @@
 
 namespace paracord {
 
-// Whether two settings lead a ps to equal updates: the optimizers are equal, while timeouts and
-// ends of the job may differ. False if a text has no settings.
+// Whether two results of PsSettings make a ps compute equal updates: their optimizers are equal;
+// timeouts, epochs and steps may differ. False if a text is no result of PsSettings.
 bool SameUpdates(const std::string& settings, const std::string& others);
 
 }  // namespace paracord

@@ -7,7 +7,7 @@
 
 namespace paracord {
 
-// The sizes of the axes, outermost first, without the batch's; empty for a scalar.
+// The sizes of the axes, outermost first, without the batch axis; empty for a scalar.
 using Shape = std::vector<int64_t>;
 
 // Returns the product of the axes; 1 for a scalar.

@@ -11,9 +11,9 @@
 
 namespace paracord {
 
-// `metrics` are the job's; stop_when names one of them. `every_epochs` is the number of epochs
-// between evaluations, 0 for a single evaluation at the end. Returns nullopt and notes a problem if
-// stop_when names no metric that is measured.
+// `metrics` are the metrics of the job; stop_when names one of them, or the loss. `every_epochs` is
+// the number of epochs between evaluations, 0 for a single evaluation at the end. Returns nullopt
+// after a problem if the metric that stop_when names is not measured.
 std::optional<StopWhen> ReadStopWhen(const nlohmann::json& value,
                                      const std::vector<NamedSpec>& metrics, uint64_t every_epochs,
                                      Problems& problems);

@@ -16,7 +16,7 @@
 
 namespace paracord {
 
-// The values of a job's key `strategy`; the last four are of clusters without ps.
+// The values of a job's key `strategy`; the last four are for clusters without ps.
 inline constexpr std::string_view kStrategies[] = {"auto",       "parameter_server",
                                                    "one_device", "central_storage",
                                                    "mirrored",   "multi_worker_mirrored"};
@@ -25,16 +25,15 @@ inline constexpr std::string_view kStrategies[] = {"auto",       "parameter_serv
 bool IsWithoutPs(std::string_view strategy);
 // Whether the strategy is for clusters with a single worker.
 bool HasOneWorker(std::string_view strategy);
-// Whether the strategy makes training synchronous, whatever else the job says.
+// Whether the strategy is always synchronous; another `consistency` in the job conflicts with it.
 bool IsSynchronous(std::string_view strategy);
 
 // Whether only the cluster decides if a job has rounds: the job does not name its `consistency`,
-// and no strategy but perhaps "parameter_server", which the cluster's lack of ps may rule out.
-// Until the strategy is chosen, nobody can say that the job's keys of rounds, such as
-// `round_batches`, are a mistake.
+// and its strategy is "auto" or "parameter_server". Until the strategy is chosen, nobody can say
+// whether the job's keys of rounds, such as `round_batches`, are a mistake.
 bool WaitsForStrategy(const GuaranteesSpec& guarantees);
 // Returns the settings with which a job is read a second time after its strategy was chosen. The
-// second reading checks the job as if the job file had named the strategy. None if the first
+// second reading checks the job as if the job file had named the strategy. Empty if the first
 // reading has checked everything.
 std::vector<std::string> SettingsOf(const GuaranteesSpec& guarantees, const std::string& chosen);
 
@@ -42,8 +41,9 @@ std::vector<std::string> SettingsOf(const GuaranteesSpec& guarantees, const std:
 struct ClusterShape {
   size_t ps = 0;
   size_t workers = 0;  // in the cluster's configuration
-  size_t devices = 1;  // in each worker
-  // Several devices may compute a part of each batch instead of lanes of a round ("cuda:all").
+  size_t devices = 1;  // number of devices of each worker
+  // The devices of a worker may divide each batch instead of computing lanes of a round
+  // ("cuda:all").
   bool divides_batches = false;
   // True if the flags --ps and --workers describe the cluster: messages name the flags. False if
   // TF_CONFIG does: messages name its keys.
@@ -62,32 +62,34 @@ struct StrategyChoice {
 absl::StatusOr<StrategyChoice> ChooseStrategy(const GuaranteesSpec& guarantees, ClusterShape shape);
 
 // INVALID_ARGUMENT names `consistency` and --device if workers have several devices, which compute
-// lanes of rounds, and a job whose strategy is chosen has no rounds.
+// lanes of rounds, but the job, read with its chosen strategy, has no rounds.
 absl::Status CheckDevices(const GuaranteesSpec& guarantees, const ClusterShape& shape);
 
 // INVALID_ARGUMENT names `copies`, and the strategy or the cluster's key, if a job is to have
 // copies of its partitions and the strategy has no ps, or the cluster has fewer than two.
 absl::Status CheckCopies(const Job& job, const ClusterShape& shape);
 
-// Describes for people the strategy of a job in training. If the cluster alone would have led to
-// this strategy, gives the cluster's reason.
+// Returns the strategy of a job in training, and the reason for people. The reason is the cluster
+// if the cluster alone would have led to this strategy, else the job.
 StrategyChoice ExplainStrategy(const GuaranteesSpec& guarantees, ClusterShape shape);
 
-// Returns the settings by which a continued job keeps the `consistency` and the `recovery` of the
-// job in its directory, `saved`. None if `said`, the job as given by a person, names `consistency`
-// or a strategy that is always synchronous.
+// Returns the setting by which a continued job keeps the `consistency`, and with it the `recovery`,
+// of the job in its directory, `saved`. Empty if `said`, the job as given by a person, names
+// `consistency` or a strategy that is always synchronous.
 std::vector<std::string> KeptSettingsOf(const GuaranteesSpec& said, const GuaranteesSpec& saved);
 
-// Reads a job for a cluster. `read` parses the job with settings (config/job_settings.h). Where the
-// job leaves its strategy to the cluster, `read` is called a second time with the chosen one.
-// `saved` is called where the job leaves its `consistency` open, and returns the job that the
-// directory holds, if any: its `consistency` goes on, whatever the cluster would choose.
+// A job, and the strategy that was chosen for it in a cluster.
 struct JobInCluster {
   Job job;
   StrategyChoice strategy;
 };
 using ReadJobFn = std::function<absl::StatusOr<Job>(std::span<const std::string> settings)>;
 using SavedJobFn = std::function<std::optional<Job>()>;
+// Reads a job for a cluster. `read` parses the job with settings (config/job_settings.h) and is
+// called again with further settings: with the `consistency` of `saved`, and with the chosen
+// strategy. `saved` is called if the job leaves its `consistency` open, and returns the job that
+// the directory holds, if any: its `consistency` goes on, whatever the cluster would choose. An
+// error is one of `read`, ChooseStrategy, CheckDevices or CheckCopies.
 absl::StatusOr<JobInCluster> ReadJobIn(const ClusterShape& shape,
                                        std::span<const std::string> settings, const ReadJobFn& read,
                                        const SavedJobFn& saved = nullptr);
