@@ -1,5 +1,5 @@
-// Allocators for arrays aligned to a cache line. Libraries such as XLA read aligned arrays in
-// place, and copy all others.
+// Allocators of arrays aligned to a cache line. Libraries such as XLA read aligned arrays in place,
+// and copy unaligned ones.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +31,7 @@ struct AlignedAllocator {
 template <class T>
 using AlignedVector = std::vector<T, AlignedAllocator<T>>;
 
-// For arrays whose owner picks the memory resource at run time.
+// Allocates like AlignedAllocator, for arrays whose owner picks the memory resource at run time.
 inline std::pmr::memory_resource* AlignedMemoryResource() {
   class Resource : public std::pmr::memory_resource {
     void* do_allocate(size_t bytes, size_t) override {

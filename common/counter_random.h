@@ -15,7 +15,7 @@
 
 namespace paracord {
 
-// A key for one use of a seed; keys of different names are unrelated.
+// Returns a key for one use of a seed; keys of different names are unrelated.
 inline uint64_t DeriveKey(uint64_t seed, std::string_view name) { return Mix64(seed, name); }
 
 inline uint64_t RandomBits(uint64_t key, uint64_t counter) {
@@ -27,8 +27,8 @@ inline double RandomUniform(uint64_t key, uint64_t counter) {
   return static_cast<double>(RandomBits(key, counter) >> 11) * 0x1.0p-53;
 }
 
-// A standard normal number by the Box-Muller transform, from the uniform numbers 2 * counter and 2
-// * counter + 1.
+// A standard normal number by the Box-Muller transform, from RandomUniform(key, 2 * counter) and
+// RandomUniform(key, 2 * counter + 1).
 inline double RandomNormal(uint64_t key, uint64_t counter) {
   const double u = 1.0 - RandomUniform(key, 2 * counter);  // in (0, 1]
   const double v = RandomUniform(key, 2 * counter + 1);

@@ -1,4 +1,4 @@
-// The limit of open files and connections of this process.
+// The limit of this process's descriptors: open files and connections together (ulimit -n).
 #pragma once
 
 #include <cstdint>
@@ -7,17 +7,17 @@
 
 namespace paracord {
 
-// Descriptors reserved for the process itself, and to keep files apart from connections.
+// The descriptors that a process needs besides its connections to peers.
 inline constexpr uint64_t kOwnDescriptors = 32;
 
-// Descriptors reserved for files by whoever accepts connections: checkpoints matter more than
-// strangers.
+// Descriptors kept free for files, which matter more than connections of strangers: a new
+// connection is closed if fewer would be left.
 inline constexpr int kFileDescriptors = 16;
-// The current limit of descriptors.
+// Returns the current limit of descriptors.
 int DescriptorsMax();
 
-// Raises the limit as far as possible. INVALID_ARGUMENT if the result is less than `least`: with
-// too few descriptors, a process may wait for a connection forever.
+// Raises the limit as far as the system allows. INVALID_ARGUMENT if the limit is then less than
+// `least`: with too few descriptors, a process may wait for a connection forever.
 absl::Status WantDescriptors(uint64_t least);
 
 }  // namespace paracord

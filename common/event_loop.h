@@ -1,6 +1,6 @@
 // The clock, and the single thread on which a role's control logic runs. Owned by main, or by the
-// simulator, where time is virtual. Post may be called from any thread; all other functions, and
-// all posted functions, run on the loop's thread. It does no I/O.
+// simulator, where time is virtual. Post and the clock may be used from any thread; PostAfter,
+// Cancel and all posted functions run on the loop's thread. The loop does no I/O.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ class Clock {
   virtual ~Clock() = default;
   // A steady clock with an arbitrary origin, for all deadlines and leases.
   virtual int64_t NowMs() const = 0;
-  // The wall clock since 1970, which may jump; for logs and manifests only.
+  // The wall clock, in milliseconds since 1970, which may jump; for logs and manifests only.
   virtual int64_t UnixMs() const = 0;
 };
 

@@ -1,7 +1,7 @@
 // A thread for work that takes long: computing gradients, reading and writing files. `work` runs
-// off the event loop, in the order of the calls; then `done` runs on the loop. In a simulation both
-// run in its only thread, some virtual time later. Owned by main. Run may be called from any
-// thread.
+// off the event loop, in the order of the calls; then `done` runs on the loop. In a simulation
+// `work` and `done` run in the simulation's only thread, some virtual time later. Owned by main.
+// Run may be called from any thread.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// Exit codes of all programs. From 128 on, a restart may help.
+// Exit codes of all programs. After a code from 128 on, starting the program again may help.
 #pragma once
 
 namespace paracord {
@@ -11,10 +11,10 @@ enum class ExitCode : int {
   kVersion = 4,
   kNoCheckpoint = 5,  // none of the checkpoints can be restored
   kDiverged = 6,
-  kDrained = 143,  // left after SIGTERM, SIGINT or SIGHUP
+  kDrained = 143,  // the process left after SIGTERM, SIGINT or SIGHUP
   kListenerDeaf = 200,
   kFenced = 201,    // a newer coordinator took over
-  kPeerLost = 202,  // a peer or storage
+  kPeerLost = 202,  // a peer or the storage is out of reach
   kDeviceFailed = 203,
 };
 

@@ -3,9 +3,10 @@
 //   FAILPOINT_STATUS("files.sync");             may also return an error from the function
 // An environment variable of the process arms them:
 //   PARACORD_FAILPOINTS="ps.push.applied=kill@3;files.sync=error"
-// (kill, stop, stall:<ms>, error; @n: only the n-th time that the place is reached). Every build
-// has them: an unarmed failpoint costs one relaxed load, and its name is not computed. Daemons say
-// in their log that failpoints are armed, and `paracord doctor` calls the setting wrong.
+// The actions are kill, stop, stall:<ms> and error; with @n an action happens only the n-th time
+// that the place is reached. Every build has failpoints: an unarmed failpoint costs one relaxed
+// load, and its name is not computed. Daemons log a warning when failpoints are armed, and
+// `paracord doctor` calls the setting wrong.
 #pragma once
 
 #include <atomic>
@@ -19,14 +20,15 @@ namespace paracord {
 // The environment variable that arms failpoints.
 inline constexpr char kFailpointsVariable[] = "PARACORD_FAILPOINTS";
 
-// Set once, before main, from the environment. Constant-initialised: code that runs before main may
-// meet a failpoint.
+// Whether any failpoint is armed. Set once, before main, from the environment.
+// Constant-initialised, because code that runs before main may reach a failpoint.
 extern std::atomic<bool> failpoints_armed;
 
-// Returns the text of kFailpointsVariable, for a message; empty if no failpoint is armed.
+// Returns the value of the environment variable, for a message; empty if no failpoint is armed.
 std::string ArmedFailpoints();
 
-// Executes the armed action, if any, of the failpoint `name`. Thread-safe.
+// Carries out the action armed for the failpoint `name`, if any. Returns INTERNAL for the action
+// "error", otherwise OK. Thread-safe.
 absl::Status HitFailpoint(std::string_view name);
 
 #define FAILPOINT(name)                                                            \

@@ -1,5 +1,5 @@
-// Recognises the kind of a file by its first bytes, for errors that name the kind found and a
-// remedy. Pure.
+// Recognises the kind of a file by the first bytes, for errors that name the kind and often a
+// remedy.
 #pragma once
 
 #include <cstddef>
@@ -8,15 +8,15 @@
 
 namespace paracord {
 
-// How many bytes of a file's beginning FileKind examines.
+// FileKind needs no more than so many bytes of a file's beginning.
 constexpr size_t kFileKindBytes = 512;
 
-// Returns "an HDF5 file" or, with a remedy, "a pointer of Git LFS, not the file itself; fetch that
-// with git lfs pull"; "" if the kind is unknown.
+// Returns what the file is, in many cases with a remedy: "a PDF file", "a gzip file; unpack it";
+// "empty" if there are no bytes, and "" if the kind is unknown.
 std::string FileKind(std::string_view beginning);
-// Whether the bytes begin an HTML page, the only kind made of text.
+// Whether the bytes begin an HTML page. A reader of text could take such a page for data.
 bool IsHtmlPage(std::string_view beginning);
-// Returns FileKind as the end of a sentence: "; it is an HDF5 file", or "".
+// Returns FileKind as the end of a sentence: "; it is a PDF file", or "" if the kind is unknown.
 std::string FileKindHint(std::string_view beginning);
 
 }  // namespace paracord

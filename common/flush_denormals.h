@@ -1,7 +1,7 @@
-// While an object of this class lives, its thread's float arithmetic flushes denormal numbers to
-// zero. Moments of weights with zero gradients decay into denormals, which make arithmetic a
-// hundred times slower. All computation of values and gradients runs under FlushDenormals, to keep
-// results independent of the place of computation.
+// While an object of this class lives, float arithmetic of the object's thread flushes denormal
+// numbers to zero (on x86-64 and arm64). An optimizer's moments of weights without gradients decay
+// into denormals, which make arithmetic a hundred times slower. Optimizers and Keras models compute
+// under FlushDenormals, and so give equal results on every thread.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ class FlushDenormals {
 
  private:
 #if defined(__x86_64__)
-  static constexpr uint64_t kFlush = 0x8040;  // results (FTZ) and operands (DAZ)
+  static constexpr uint64_t kFlush = 0x8040;  // FTZ (results) and DAZ (operands) of MXCSR
   static uint64_t Get() { return _mm_getcsr(); }
   static void Set(uint64_t mode) { _mm_setcsr(static_cast<unsigned>(mode)); }
 #elif defined(__aarch64__)

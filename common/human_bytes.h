@@ -1,4 +1,4 @@
-// A number of bytes for people.
+// Formats a number of bytes for people.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // Parses and prints JSON written by programs. For JSON written by people see ParseJson
-// (json_fields.h), which explains mistakes. The functions hide the JSON parser's header, which
-// costs seconds of compile time.
+// (config/json_fields.h), which explains mistakes. Files that parse or print JSON by these
+// functions do not compile nlohmann's parser and printer, which takes seconds.
 #pragma once
 
 #include <string>
@@ -13,8 +13,8 @@ namespace paracord {
 // Parses JSON; the result is_discarded() if the text is no JSON, or nested deeper than 64.
 nlohmann::json JsonOf(std::string_view text);
 
-// True if arrays and objects are nested deeper than `depth_max`. The parser does not recurse, but
-// code that walks the parsed value does.
+// True if arrays and objects are nested deeper than `depth_max`. Callers refuse such a text: the
+// parser does not recurse, but code that goes through the parsed value does.
 bool DeeperThan(std::string_view text, int depth_max);
 
 // Prints JSON; bytes that are not UTF-8 become U+FFFD. A negative `indent` prints a single line.

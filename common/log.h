@@ -1,8 +1,8 @@
 // Logs a line for each event, with role and task. Each role owns a Logger; all Loggers write to the
-// process's spdlog logger, set up by main and silenced by the simulator. Named arguments listed in
-// kLogFields become fields of a JSON line, used by the format or not: log.Warn("{peer} is gone",
-// "peer"_a = task). A format uses named arguments only, or none. Includes fmt only, because
-// spdlog's headers cost each file three seconds of compile time.
+// process's spdlog logger, set up by main and silenced by the simulator. A named argument listed in
+// kLogFields becomes a field of a JSON line, even if the format does not use it: log.Warn("{peer}
+// is gone", "peer"_a = task). A format uses named arguments only, or none. This header includes fmt
+// only, because spdlog's headers cost each file three seconds of compile time.
 #pragma once
 
 #include <string>
@@ -14,14 +14,14 @@ namespace paracord {
 
 using namespace fmt::literals;  // "peer"_a
 
-// The subject of a line, such as a task or a certificate; the subject's address; and the reason.
+// The subject of a line, such as a task or a certificate; the subject's address; why it happened.
 inline constexpr const char* kLogFields[] = {"peer", "address", "reason"};
 
 enum class LogLevel { kDebug, kInfo, kWarn, kError };
 
 class Logger {
  public:
-  explicit Logger(std::string task) : task_(std::move(task)) {}  // a task as "ps:0"
+  explicit Logger(std::string task) : task_(std::move(task)) {}  // a task is "ps:0"
 
   template <class... Args>
   void Debug(fmt::format_string<Args...> format, Args&&... args) const {
@@ -46,10 +46,10 @@ class Logger {
   const std::string task_;
 };
 
-// Returns "" or the problem with a level; the levels are debug, info, warn, error and off.
+// Returns "" if the level exists (debug, info, warn, error, off), otherwise the problem.
 std::string CheckLogLevel(const std::string& level);
 
-// Sets up the process's logger, which writes to stderr.
+// Sets up the process's logger, which writes lines of text to stderr.
 void SetUpLogging(const std::string& level);
 
 }  // namespace paracord

@@ -1,9 +1,9 @@
 // Divides a process's memory limit among the holders of memory: the variables take what they need,
 // and every other holder gets a share of the rest. A holder reserves bytes before allocating, or
-// counts arrived bytes and then waits, to keep the sum below the process's limit. Only rows of
-// growing tables may exceed the division: rows are counted and never refused, and an eighth of the
-// limit stays for the others. Thread-safe. Owned by main; a share is also owned by its holders,
-// because replies outlive the budget.
+// counts bytes that have arrived and waits for room, to keep the sum below the process's limit.
+// Only rows of growing tables may exceed the division: rows are counted and never refused, and an
+// eighth of the limit stays for the other holders. Thread-safe. Owned by main; a share is also
+// owned by its holders, because replies outlive the budget.
 //
 // Not counted: while a ps writes a checkpoint, each chunk of a dense variable or slot changed
 // meanwhile exists twice (copy on write), at worst a second copy of all dense variables and slots.
@@ -43,7 +43,7 @@ class MemoryShare {
   uint64_t bytes_max() const { return bytes_max_; }
   uint64_t spare() const { return spare_; }
 
-  // Negative for a moment if a holder subtracts before adding.
+  // Negative for a moment if one thread subtracts before another has added.
   int64_t bytes() const { return bytes_; }
   void Add(uint64_t bytes) { bytes_ += static_cast<int64_t>(bytes); }
   void Subtract(uint64_t bytes) { bytes_ -= static_cast<int64_t>(bytes); }
@@ -63,13 +63,13 @@ class MemoryReservation {
   ~MemoryReservation() { share_.Subtract(bytes_); }
   MemoryReservation(const MemoryReservation&) = delete;
   MemoryReservation& operator=(const MemoryReservation&) = delete;
-  // Reserves more. Returns false if the share has no room.
+  // Reserves more bytes. Returns false, and reserves none, if the share has no room.
   bool More(uint64_t bytes) {
     if (!share_.Reserve(bytes)) return false;
     bytes_ += bytes;
     return true;
   }
-  // Takes more even without room in the share; Less gives bytes back.
+  // Count takes more bytes even if the share has no room; Less gives bytes back.
   void Count(uint64_t bytes) {
     share_.Add(bytes);
     bytes_ += bytes;
@@ -94,7 +94,7 @@ struct MemoryUse {
 class MemoryBudget {
  public:
   static constexpr uint64_t kUnlimited = MemoryShare::kUnlimited;
-  // The program, its libraries and threads.
+  // An estimate of the memory of the program, its libraries and its threads.
   static constexpr uint64_t kProgramBytes = uint64_t{64} << 20;
   // The least limit with which a process can do useful work.
   static constexpr uint64_t kLimitMin = uint64_t{128} << 20;
@@ -110,7 +110,7 @@ class MemoryBudget {
   };
 
   explicit MemoryBudget(uint64_t limit = kUnlimited);
-  // `limit` is a part of the process's --memory-limit, divided into `parts` equal parts.
+  // `limit` is one of `parts` equal parts of the process's --memory-limit.
   MemoryBudget(uint64_t limit, Caps caps, uint64_t parts = 1);
 
   uint64_t limit() const { return limit_; }
@@ -120,22 +120,22 @@ class MemoryBudget {
   // 2.0 GiB".
   std::string LimitText() const;
   bool limited() const { return limit_ < kUnlimited; }
-  // Divides the rest beside variables and slots of `bytes`. RESOURCE_EXHAUSTED, without a change,
-  // unless the rest holds a push of `push_bytes` and `round_bytes`: the worst case, in synchronous
-  // training, of the rounds' sums and the values before them. `round_rows`: tables train in rounds,
-  // too, and their rows count in `rounds`.
+  // Divides what variables and slots of `bytes` leave. RESOURCE_EXHAUSTED, without a change, unless
+  // there is room for a push of `push_bytes` and for `round_bytes`: in synchronous training, the
+  // most that sums of rounds and the values before the newest round take, without rows of tables.
+  // With `round_rows`, tables train in rounds, too, and their rows count in rounds().
   absl::Status HoldVariables(uint64_t bytes, uint64_t push_bytes, uint64_t round_bytes = 0,
                              bool round_rows = false);
-  // Whether further variables and slots of `bytes`, with a push of `push_bytes`, could be held
-  // beside those that are held. RESOURCE_EXHAUSTED: they could not.
+  // Returns RESOURCE_EXHAUSTED if there is no room for further variables and slots of `bytes`, with
+  // pushes of `push_bytes`, beside the present ones.
   absl::Status CheckBeside(uint64_t bytes, uint64_t push_bytes) const;
-  // Counts the present bytes of the variables, because growing tables gain rows all the time, and
-  // divides the rest anew, but at least an eighth of the limit and room for a push: rows are never
-  // taken back, and without room for requests training would stop for ever. Returns true the first
-  // time since HoldVariables that the rest is below this minimum.
+  // Takes over the present size of the variables, because growing tables gain rows all the time,
+  // and divides the rest anew, but at least an eighth of the limit and room for a push: rows are
+  // never taken back, and without room for requests training would stop for ever. Returns true the
+  // first time since HoldVariables that the rest is below this minimum.
   bool CountVariables(uint64_t bytes);
 
-  // Whether a process with `resident_bytes` holds more beside its variables than half of the rest.
+  // Whether a process of `resident_bytes` takes, beside its variables, more than half of the rest.
   bool MuchBesideVariables(uint64_t resident_bytes) const;
 
   const std::shared_ptr<MemoryShare>& requests() const { return requests_; }
@@ -144,7 +144,7 @@ class MemoryBudget {
   const std::shared_ptr<MemoryShare>& snapshots() const { return snapshots_; }
   const std::shared_ptr<MemoryShare>& buffers() const { return buffers_; }
   const std::shared_ptr<MemoryShare>& restores() const { return restores_; }
-  // Rows of tables in the sums of rounds, and their previous values.
+  // The share for rows of tables in the sums of rounds, and for their previous values.
   const std::shared_ptr<MemoryShare>& rounds() const { return round_rows_; }
 
   // Returns the uses of every holder, variables first.

@@ -1,5 +1,5 @@
-// A pure hash of integers, equal on every machine, for shuffling and dropout. Not for hash tables
-// with untrusted keys.
+// A pure hash of integers and texts, equal on every machine, for shuffling and dropout. Not for
+// hash tables whose keys strangers choose.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// std::mutex with clang's thread-safety annotations (absl/base/thread_annotations.h). Unlike
-// absl::Mutex, TSan understands std::mutex.
+// std::mutex with clang's thread-safety annotations (absl/base/thread_annotations.h). absl::Mutex
+// has them, too, but TSan understands only std::mutex.
 #pragma once
 
 #include <mutex>

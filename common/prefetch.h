@@ -1,8 +1,8 @@
 // Prefetches memory about to be read or written, to overlap loads of several places. Any address is
 // allowed; the only effect is on caches.
 //
-// The only use of __builtin_prefetch. g++ 12 regards a function with nothing but a prefetch as free
-// of effects and drops its calls; the empty volatile assembly counts as an effect and emits no
+// No other file uses __builtin_prefetch. g++ 12 regards a function with nothing but a prefetch as
+// free of effects and drops its calls; the empty volatile assembly counts as an effect and emits no
 // instruction.
 #pragma once
 

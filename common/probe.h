@@ -1,6 +1,7 @@
-// Marks a rare branch; the simulation fails if no seed reached the probe. A probe is registered
-// before main, whether or not any code reaches it. Counting is thread-safe, and cheap enough for
-// rare branches in every build.
+// Marks a rare branch. The simulation's tests fail if their seeds miss a probe of the coordinator,
+// the ps or the simulation, unless they list it as out of reach. A probe is registered before main,
+// whether or not any code reaches it. Counting is thread-safe, and cheap enough for rare branches
+// in every build.
 //   PROBE("ps.push.gap");
 #pragma once
 
@@ -17,7 +18,7 @@ struct ProbeCount {
   uint64_t hits;
 };
 
-// Every probe linked into this program, sorted by name; counts of sites with equal names are added.
+// Every probe linked into this program, sorted by name. Probes of equal names are counted together.
 std::vector<ProbeCount> ProbeCounts();
 
 class Probe {

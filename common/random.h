@@ -1,5 +1,5 @@
-// Random numbers for identities and jitter. Not for data plan, initializers and dropout, which are
-// pure functions of the job's seed (common/counter_random.h).
+// Random numbers for identities and jitter. Not for the data plan, initial values and dropout,
+// which are pure functions of the job's seed (common/counter_random.h).
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,9 @@ class Random {
   virtual ~Random() = default;
   virtual uint64_t Next() = 0;
 
-  // A run id or a boot id: 32 hex digits.
+  // Returns a run id or a boot id: 32 hex digits.
   std::string NextId();
-  // A number uniform in [low, high].
+  // Returns a number uniform in [low, high].
   int64_t Between(int64_t low, int64_t high);
 };
 

@@ -1,5 +1,6 @@
-// Bounds events for each of many keys: a number of times in a window, which begins with a key's
-// first event. A key is kept as its 64-bit hash. A plain value without a clock; one thread.
+// Allows each of many keys a number of events in a window of time. A key's first event begins its
+// window; the first event after the window's end begins another. A key is kept as its 64-bit hash.
+// The caller tells the time; one thread.
 #pragma once
 
 #include <cstddef>
@@ -13,11 +14,13 @@ namespace paracord {
 
 class RateLimit {
  public:
-  // Remembers at most `keys_max` keys; further keys reset all counts.
+  // Allows `times_max` events in `window_ms`. Remembers at most `keys_max` keys: a further key
+  // makes the object forget all keys.
   RateLimit(uint32_t times_max, int64_t window_ms, size_t keys_max)
       : times_max_(times_max), window_ms_(window_ms), keys_max_(keys_max) {}
 
-  // Counts an event of the key. Returns false, and counts nothing, above the limit.
+  // Counts an event of the key. Returns false, and counts nothing, if the key has had `times_max`
+  // events in its window.
   bool Allow(const std::string& key, int64_t now_ms) {
     const uint64_t hash = absl::HashOf(key);
     auto at = windows_.find(hash);

@@ -1,8 +1,8 @@
 // Memory of this process that other processes of the host may map: memory files (memfd), which
 // vanish with the last process that holds them. Large arrays to be sent (parameters, gradients) are
-// allocated here; a peer on this host reads them in place (net/shared_connection.h). Process-wide,
-// thread-safe. Parts of segments are reused; TrimSharedMemory returns unused segments to the
-// kernel. Before EnableSharedMemory, and on systems without memory files, all memory is ordinary.
+// allocated here; a peer on this host reads them in place (net/shared_connection.h). A memory file
+// is a segment, from which arrays get parts; free parts are reused. Process-wide, thread-safe.
+// Before EnableSharedMemory, and on systems without memory files, all memory is ordinary.
 #pragma once
 
 #include <cstddef>
@@ -14,50 +14,51 @@
 
 namespace paracord {
 
-// Turns memory files on. False if the system has none.
+// Turns memory files on. Returns false if the system has none.
 bool EnableSharedMemory();
 
-// Never returns null; aligned to 64 bytes. Small arrays are ordinary memory, because sending copies
-// them.
+// Never returns null; aligned to 64 bytes. Arrays below 8 KiB get ordinary memory, because their
+// bytes are copied when sent.
 void* AllocateShared(size_t bytes);
 void FreeShared(void* memory, size_t bytes);
 
 struct SharedPlace {
-  uint64_t segment = 0;  // from 1
+  uint64_t segment = 0;  // segments are numbered from 1
   uint64_t offset = 0;   // bytes
 };
 // Returns the segment and offset of `memory`; nullopt for ordinary memory.
 std::optional<SharedPlace> FindShared(const void* memory);
 
-// Returns segments unused since the previous call to the kernel, down to kIdleKept. Peers keep
-// their mappings until told (net/shared_connection.h). Not for a process that uses
-// FindSharedSegment.
+// Returns to the kernel the segments without a used part since the previous call, while more than
+// kIdleKept bytes of parts are free. Peers keep their mappings until told
+// (net/shared_connection.h). Not for a process that uses FindSharedSegment.
 void TrimSharedMemory();
 inline constexpr uint64_t kIdleKept = 32 << 20;
-// Bytes of free parts, still resident.
+// Returns the bytes of free parts, which are still resident.
 uint64_t IdleSharedBytes();
-// How many segments were returned to the kernel so far, and whether `segment` is still open.
+// Returns how many segments were returned to the kernel so far, and whether `segment` was not.
 uint64_t SharedSegmentsClosed();
 bool IsSharedSegmentOpen(uint64_t segment);
 
-// Returns the whole segment around `memory`, mapped until the process ends.
+// Returns the whole segment around `memory`, mapped until the process ends; nullopt for ordinary
+// memory.
 std::optional<std::span<const char>> FindSharedSegment(const void* memory);
 
 struct SharedSegment {
-  int fd = -1;  // owned by the allocator; stays open
+  int fd = -1;  // owned by the allocator; open until the segment is returned to the kernel
   uint64_t bytes = 0;
 };
 SharedSegment GetSharedSegment(uint64_t segment);
 
-// A peer's segment, mapped read-only. The file can neither shrink nor vanish while mapped.
+// A peer's segment, mapped read-only. While mapped, its file can neither shrink nor vanish.
 class SharedMapping {
  public:
-  // The limit over all peers: a quarter of the mappings allowed by Linux. Segments have 64 MiB and
-  // more.
+  // The most segments mapped at once, of all peers together: a quarter of the mappings that Linux
+  // allows a process. A segment has at least 64 MiB.
   static constexpr int kMappingsMax = 16384;
 
-  // Maps `fd` and takes ownership. Returns nullopt unless `fd` is a file of `bytes`, sealed against
-  // shrinking, or if kMappingsMax is reached.
+  // Maps `fd` and closes it. Returns nullopt unless `fd` is a file of at least `bytes` bytes,
+  // sealed against shrinking, or if kMappingsMax is reached.
   static std::optional<SharedMapping> Map(int fd, uint64_t bytes);
   SharedMapping(SharedMapping&& other) noexcept;
   SharedMapping& operator=(SharedMapping&&) = delete;
@@ -71,7 +72,7 @@ class SharedMapping {
   uint64_t bytes_;
 };
 
-// A memory resource for arrays whose owner decides at run time whether to share them.
+// Allocates by AllocateShared, for arrays whose owner picks the memory resource at run time.
 std::pmr::memory_resource* SharedMemoryResource();
 
 template <class T>

@@ -1,5 +1,5 @@
-// Sums of squares, for norms. Summed in double over blocks of a fixed size, each block separately:
-// the bits depend neither on threads nor on how the elements are read.
+// Sums of squares, for norms, in double precision. A tensor is cut into blocks of a fixed size,
+// which are summed separately: the bits depend neither on threads nor on how the elements are read.
 #pragma once
 
 #include <array>
@@ -8,9 +8,9 @@
 
 namespace paracord {
 
-inline constexpr size_t kSquaresBlock = 64 << 10;  // elements
+inline constexpr size_t kSquaresBlock = 64 << 10;  // elements of a block
 
-// The sum over a block read in parts. All parts but the last have a multiple of 8 elements.
+// Sums the squares of a block read in parts. All parts but the last have a multiple of 8 elements.
 class BlockSquares {
  public:
   void Add(std::span<const float> part);
@@ -21,10 +21,10 @@ class BlockSquares {
   std::array<double, 8> sums_{};
 };
 
-// Adds up the sums of a tensor's blocks, in order.
+// Adds up the sums of a tensor's blocks, in the order of the blocks.
 double SumOfBlocks(std::span<const double> blocks);
 
-// The sum of squares of a tensor; its blocks are summed in parallel.
+// Returns the sum of squares of a tensor, whose blocks are summed in parallel.
 double SumOfSquares(std::span<const float> values);
 
 }  // namespace paracord

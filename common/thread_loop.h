@@ -1,4 +1,5 @@
-// The real event loop and executor, with a thread each. Owned by main.
+// The real event loop, run by the thread that calls Run, and the real executor, with a thread of
+// its own. Owned by main.
 #pragma once
 
 #include <condition_variable>
@@ -23,7 +24,7 @@ class ThreadLoop : public EventLoop {
   TimerId PostAfter(int64_t delay_ms, std::function<void()> fn) override;
   void Cancel(TimerId id) override;
 
-  // Runs functions on the calling thread until Stop. Later posts are dropped.
+  // Runs functions on the calling thread until Stop. Posts after Stop are dropped.
   void Run();
   void Stop();  // may be called from any thread
 
@@ -37,8 +38,8 @@ class ThreadLoop : public EventLoop {
   std::map<TimerId, int64_t> due_ms_ ABSL_GUARDED_BY(mu_);
 };
 
-// Posts `done` functions to `loop`, which must outlive the executor. The destructor drops work not
-// yet begun and waits for the running function.
+// Posts the `done` functions to `loop`, which must outlive the executor. The destructor drops work
+// not yet begun, and waits for the end of the work that runs.
 class ThreadExecutor : public Executor {
  public:
   explicit ThreadExecutor(EventLoop& loop);

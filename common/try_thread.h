@@ -9,7 +9,7 @@
 
 namespace paracord {
 
-// Returns nullopt at the limits of processes or memory (std::thread only throws).
+// Returns nullopt if the system's limits of processes or memory are reached.
 template <class Body>
 std::optional<std::thread> TryThread(Body body) {
   try {

@@ -1,4 +1,4 @@
-// UTF-8 as in RFC 3629: no overlong forms, no surrogates, nothing beyond U+10FFFF. Pure.
+// UTF-8 as in RFC 3629: no overlong forms, no surrogates, nothing beyond U+10FFFF.
 #pragma once
 
 #include <cstddef>
@@ -12,13 +12,13 @@ inline constexpr size_t kUtf8BytesMax = 4;  // the most bytes of a character
 
 struct Utf8Char {
   uint32_t code = 0;
-  uint32_t bytes = 0;  // 0: the text does not begin with a character
+  uint32_t bytes = 0;  // 0: the text does not begin with a valid character
 };
 
-// The character at the begin of `text`.
+// Returns the character at the beginning of `text`.
 Utf8Char FirstUtf8(std::string_view text);
 
-// The size of the longest prefix of `text` made of whole characters.
+// Returns the size of the longest prefix of `text` made of whole, valid characters.
 size_t Utf8Prefix(std::string_view text);
 
 // Appends a character; an invalid code becomes U+FFFD, the replacement character.

@@ -1,12 +1,13 @@
-// A loop compiled for every vector width of x86-64; the widest supported by the processor is picked
-// at run time. Other processors have a single version. Private to .cc files of kernels:
+// A loop compiled for vectors of 128, 256 and 512 bits on x86-64; the widest that the processor
+// supports is picked at run time. Other processors have a single version. Used in .cc files only:
 //   PARACORD_KERNEL float SumOf(...) { a plain loop }
 //   PARACORD_WIDTHS(float, SumWide, (std::span<const float> x), SumOf(x))
 //   static const auto sum = PICK_WIDTH(SumWide);
-// Only wider vectors, no fused multiply-add: the bits are equal everywhere.
+// No version uses fused multiply-add: the bits are equal everywhere.
 #pragma once
 
-// Inlined into each version; otherwise compiled once, for the narrowest vectors.
+// Has the loop inlined into each version; a loop that is called would be compiled only once, for
+// the narrowest vectors.
 #define PARACORD_KERNEL [[gnu::always_inline]] inline
 
 // Precedes a loop that both compilers must vectorise for every width (a test checks). Promises that

@@ -1,5 +1,5 @@
-// A thread that runs functions one after another, to create a device's per-thread state once. Owned
-// and used by a single thread, which waits for a function before starting the next.
+// A thread that runs functions one after another, to create a device's per-thread state only once.
+// Owned and used by a single thread, which calls Wait before the next Start.
 #pragma once
 
 #include <condition_variable>
@@ -27,8 +27,8 @@ class WorkThread {
 
   // Whether the system had room for the thread.
   bool there() const { return thread_.has_value(); }
-  // Begins to run `work`, which must not throw; on the caller's thread if the system gave no
-  // thread.
+  // Begins to run `work`, which must not throw, on the thread. If the system gave no thread, runs
+  // `work` on the calling thread before returning.
   void Start(std::function<void()> work) {
     if (!thread_.has_value()) return work();
     {

@@ -1,5 +1,5 @@
 // The readers of formats for whole arrays: entries of the table in data_source.cc. Features and
-// labels are a single array, or an object of arrays by the model's inputs or outputs.
+// labels are a single array each, or an object that has an array for each input or output by name.
 #pragma once
 
 #include <memory>
@@ -9,11 +9,12 @@
 
 namespace paracord {
 
-// {features, labels, weights, scale}: IDX files, plain or gzip; features are multiplied by scale.
+// Reads IDX files, plain or gzip: keys features, labels, weights, and scale, which multiplies
+// features.
 absl::StatusOr<std::unique_ptr<DataSource>> OpenIdx(Files& files, const DataSpec& spec);
-// {features, labels, weights}: .npy files. A Fortran-order file must be small enough to be held.
+// Reads .npy files: keys features, labels, weights. A Fortran-order file must fit into memory.
 absl::StatusOr<std::unique_ptr<DataSource>> OpenNpy(Files& files, const DataSpec& spec);
-// {file, features, labels, weights, scale}: .npz files; arrays are named by key.
+// Reads .npz files: keys file, features, labels, weights, scale; arrays are named by their keys.
 absl::StatusOr<std::unique_ptr<DataSource>> OpenNpz(Files& files, const DataSpec& spec);
 
 }  // namespace paracord

@@ -1,6 +1,6 @@
 // Prepares the next batches on a thread of its own while the current batch is being computed. Stays
-// at most `depth` batches ahead, and reuses their memory. Owned by the trainer; Start, Next and the
-// destructor are called by one thread at a time.
+// at most `depth` batches ahead, and reuses their memory. Owned by a reader of batches; all
+// functions are called by one thread at a time.
 #pragma once
 
 #include <condition_variable>
@@ -27,16 +27,18 @@ class BatchLoader {
   BatchLoader(const DataSource& source, size_t depth);
   ~BatchLoader();
 
-  // Drops the prepared batches and continues with `sequence`.
+  // Drops the prepared batches and begins with `sequence`.
   void Start(Sequence sequence);
-  // Tells the loader that an ended sequence has batches again.
+  // Tells the loader that an ended sequence has batches again. The loader then asks for the next
+  // index, not again for the index that had no records.
   void GoOn();
   // Waits for the next batch of the sequence and returns it, valid until the next call of Next.
   // Returns null if the sequence has ended or was never started. An error concerns a single batch:
   // the next call returns the following batch.
   absl::StatusOr<const Batch*> Next();
-  // Waits for the batch that Next will return after `ahead` further calls, at most the depth less
-  // one. Valid until the next call of Next or Start. Null: no such batch, or an error.
+  // Waits for the batch that Next will return after `ahead` further calls; `ahead` is less than the
+  // depth. Valid until the next call of Next or Start. Null: the sequence ends before the batch, or
+  // reading the batch failed.
   const Batch* Peek(size_t ahead);
 
  private:
@@ -49,17 +51,16 @@ class BatchLoader {
   const DataSource& source_;
   Mutex mu_;
   std::condition_variable changed_;
-  // Guarded by mu_.
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
   bool over_ ABSL_GUARDED_BY(mu_) = true;      // the sequence has no more batches
-  uint64_t run_ ABSL_GUARDED_BY(mu_) = 0;      // counts Starts
+  uint64_t run_ ABSL_GUARDED_BY(mu_) = 0;      // counts calls of Start
   uint64_t resumed_ ABSL_GUARDED_BY(mu_) = 0;  // counts calls of GoOn
   uint64_t index_ ABSL_GUARDED_BY(mu_) = 0;
-  // Also used by the loader's thread.
+  // Shared with the loader's thread, which calls the function without the lock.
   std::shared_ptr<const Sequence> sequence_ ABSL_GUARDED_BY(mu_);
   std::deque<std::unique_ptr<Slot>> ready_ ABSL_GUARDED_BY(mu_);
   std::vector<std::unique_ptr<Slot>> free_ ABSL_GUARDED_BY(mu_);
-  std::unique_ptr<Slot> lent_ ABSL_GUARDED_BY(mu_);  // result of the last Next
+  std::unique_ptr<Slot> lent_ ABSL_GUARDED_BY(mu_);  // what the last Next returned
   std::thread thread_;
 };
 

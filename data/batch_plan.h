@@ -10,7 +10,7 @@
 namespace paracord {
 
 // A bijection of [0, n) without memory: a Feistel network over the next power of two, iterated
-// until the result lies inside (Black and Rogaway, "Ciphers with arbitrary finite domains", 2002).
+// until the result is below n (Black and Rogaway, "Ciphers with arbitrary finite domains", 2002).
 class Permutation {
  public:
   Permutation(uint64_t n, uint64_t key);  // n > 0
@@ -26,14 +26,14 @@ class Permutation {
 
 bool SameBatch(const BatchId& a, const BatchId& b);
 
-// Replaces `records` by the batch's records; by none if the plan lacks the batch. If the plan
-// shuffles, every epoch has an order of its own.
+// Replaces `records` by the numbers of the batch's records, none if the plan lacks the batch. If
+// the plan shuffles, every epoch has an order of its own.
 void BatchRecords(const DataPlan& plan, const BatchId& id, std::vector<uint64_t>& records);
 
-// The key of all randomness in reading a record in the batch's epoch (ReadForTraining).
+// Returns the key of all randomness in reading records in the batch's epoch (ReadForTraining).
 uint64_t EpochKey(const DataPlan& plan, const BatchId& id);
 
-// The key of all randomness in computing the batch (GradientProgram::ComputeGradients).
+// Returns the key of all randomness in computing with the batch (ComputeGradients).
 uint64_t BatchKey(const DataPlan& plan, const BatchId& id);
 
 }  // namespace paracord

@@ -1,6 +1,6 @@
-// A file, or a member of a zip archive, read once from the start, and unpacked on the way if gzip,
-// zlib or deflate. Owned by a reader on its stack; one thread. Holds a single chunk: a header that
-// lies about a size costs nothing.
+// A file, or a member of a zip archive, read once from the start, and decompressed on the way if
+// packed by gzip, zlib or deflate. Owned by a reader on its stack; one thread. Holds a single
+// chunk: a header that lies about a size costs nothing.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,12 @@ namespace paracord {
 
 class ByteStream {
  public:
-  // With `zlib` the caller knows that the file is in zlib's own format; gzip files are recognised
-  // by their first bytes.
+  // Opens a file. A gzip file is recognised by its first bytes; with `zlib` the caller knows that
+  // any other file is in zlib's own format.
   static absl::StatusOr<std::unique_ptr<ByteStream>> Open(Files& files, const std::string& path,
                                                           bool zlib = false);
-  // A member lies between two offsets of an archive. Its `crc`, as defined by zip, is checked at
-  // its end.
+  // The offsets in an archive between which a member lies. ExpectEnd checks its `crc`, as defined
+  // by zip.
   struct Member {
     uint64_t begin = 0, end = 0;
     bool deflated = false;
@@ -32,30 +32,30 @@ class ByteStream {
                                                                 const std::string& name,
                                                                 const Member& member);
   ~ByteStream();
-  // Returns a stream at the place of this one, which goes on by itself. It reads from the file of
-  // the stream that was opened first, which must live longer. Only for packed files.
-  // RESOURCE_EXHAUSTED: zlib has no memory.
+  // Returns a second stream at the position of this one. All forks read the file of the stream
+  // opened first, which must outlive the forks. Only for packed files. RESOURCE_EXHAUSTED: zlib has
+  // no memory.
   absl::StatusOr<std::unique_ptr<ByteStream>> Fork() const;
 
   const std::string& path() const { return path_; }
-  // The first bytes of the file; empty for packed files and archive members.
+  // The first kFileKindBytes of the file; empty for packed files and archive members.
   std::string_view beginning() const { return beginning_; }
-  // The number of unpacked bytes read so far.
+  // The number of bytes read so far, counted after decompression.
   uint64_t position() const { return position_; }
   bool packed() const { return inflater_ != nullptr; }
-  // The file's offset of the next byte; valid only if the file is not packed.
+  // The offset in the file of the next byte; valid only if the file is not packed.
   uint64_t file_position() const { return file_offset_ - (chunk_.size() - chunk_used_); }
-  // An upper bound of the bytes to come: for packed files, the file's rest at deflate's best ratio.
+  // An upper bound of the bytes to come; of a packed file, its rest at deflate's best ratio.
   uint64_t left_max() const;
-  // Hands the file over to a caller that reads at any offset. Ends the stream.
+  // Hands the file over to a caller that reads at any offset. The stream is not read afterwards.
   std::unique_ptr<ReadFile> TakeFile() { return std::move(file_); }
 
-  // Fills all of `out`. DATA_LOSS names the path if the file ends too early, or its gzip data is
-  // damaged.
+  // Fills all of `out`. DATA_LOSS names the path if the file ends too early, or if its compressed
+  // data is damaged.
   absl::Status Read(std::span<char> out);
-  // Returns the number of bytes read, 0 only at the end.
+  // Fills a part of `out`, and returns the number of bytes read, 0 only at the end.
   absl::StatusOr<size_t> ReadSome(std::span<char> out);
-  // Returns DATA_LOSS unless everything has been read.
+  // Returns DATA_LOSS unless everything has been read, and the CRC of an archive member is right.
   absl::Status ExpectEnd();
 
  private:
@@ -68,7 +68,7 @@ class ByteStream {
   absl::Status Damaged(const std::string& what) const;
 
   const std::string path_;
-  std::unique_ptr<ReadFile> file_;  // null: a fork
+  std::unique_ptr<ReadFile> file_;  // null in a fork
   const ReadFile* const source_;
   // A plain file is a single member from its first byte to its last.
   const Member member_;

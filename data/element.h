@@ -1,5 +1,5 @@
 // Converts the numbers of a file, of any of numpy's types, to float32 and to exact whole numbers.
-// Pure; any thread.
+// Any thread.
 #pragma once
 
 #include <cstddef>
@@ -17,11 +17,11 @@ enum class ElementType { kU8, kI8, kU16, kI16, kU32, kI32, kU64, kI64, kF16, kF3
 
 size_t ElementSize(ElementType type);
 
-// Whether LoadInteger reads the type: integers of 4 and 8 bytes.
+// Whether LoadInteger reads the type: only integers of 4 and 8 bytes.
 bool IsWideInteger(ElementType type);
-// Reads an integer of type `type`. A uint64 beyond int64 keeps its bits.
+// Reads an integer of a wide type. A uint64 beyond int64 keeps its bits.
 int64_t LoadInteger(ElementType type, const char* from, bool big_endian);
-// Returns the float32 of LoadInteger's result.
+// Converts a result of LoadInteger to float32.
 inline float IntegerToFloat(ElementType type, int64_t value) {
   return type == ElementType::kU64 ? static_cast<float>(static_cast<uint64_t>(value))
                                    : static_cast<float>(value);
@@ -37,7 +37,8 @@ inline void KeepInteger(ElementType type, size_t element, int64_t value,
   }
 }
 
-// Appends elements as float32 to `out`, and large whole numbers, by index in `out`, to `exact`.
+// Appends the elements in `bytes` as float32 to `out`, and their large whole numbers, by index in
+// `out`, to `exact`.
 void AppendElements(ElementType type, std::span<const char> bytes, bool big_endian,
                     std::vector<float>& out, std::vector<ExactInteger>& exact);
 

@@ -1,7 +1,7 @@
 // Writes any data source as a TFRecord file of tf.train.Example, for TensorFlow and for our own
-// reader (tf_record.h). Numbers become lists of floats (or of int64, beyond float32's precision),
-// and strings lists of bytes. A feature is named after the model's input or output, or "features"
-// and "label" if unnamed; weights are "weight", or "weight/" and the output.
+// reader (tf_record.h). Numbers become lists of floats (of int64 for an input with numbers beyond
+// float32's precision), and strings lists of bytes. A feature is named after the model's input or
+// output, or "features" and "label" if unnamed; weights are "weight", or "weight/" and the output.
 #pragma once
 
 #include <set>
@@ -19,10 +19,9 @@ namespace paracord {
 // features would get equal names.
 absl::StatusOr<nlohmann::json> ExamplesSpec(const Batch& schema, const std::string& path);
 
-// Writes all records in order. An error names file and record, also for a non-finite number.
-// Returns false after finding, in an input outside `whole`, whole numbers beyond float32's
-// precision: adds the input to `whole`, whose inputs are written as int64, and the caller must
-// write the file anew.
+// Writes all records in order. The inputs in `whole` are written as int64. An error names file and
+// record, also for a number that is not finite. If another input has whole numbers beyond float32's
+// precision, adds it to `whole` and returns false: the caller must write the file anew.
 absl::StatusOr<bool> WriteExamples(const DataSource& source, std::set<std::string>& whole,
                                    TfRecordWriter& writer);
 

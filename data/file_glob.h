@@ -1,4 +1,4 @@
-// Expands paths with *, ? and [...] in any component. A file with these characters in its name is
+// Expands paths with *, ? and [...] in any component. A file with special characters in its name is
 // found by the exact name. Stateless; reads through the file seam.
 #pragma once
 
@@ -10,8 +10,9 @@
 
 namespace paracord {
 
-// Returns the sorted matching paths. A pattern without special characters is returned unchanged.
-// NOT_FOUND names a pattern without a match; an unreadable directory is an error of its own.
+// Returns the sorted matching paths. A pattern without special characters is returned unchanged,
+// whether or not the file exists. NOT_FOUND names a pattern without a match; an unreadable
+// directory is an error of its own.
 absl::StatusOr<std::vector<std::string>> ExpandGlob(Files& files, const std::string& pattern);
 
 // Whether Files::List failed because the path is a file, or does not exist.

@@ -1,5 +1,5 @@
-// A file written as gzip. Owned and used by one thread. Sync ends the gzip stream; nothing can be
-// appended afterwards.
+// A file written as gzip. Owned and used by one thread. Sync ends the gzip stream; every later call
+// returns FAILED_PRECONDITION.
 #pragma once
 
 #include <memory>
@@ -24,7 +24,7 @@ class GzipFile : public WriteFile {
 
   const std::unique_ptr<WriteFile> file_;
   const std::unique_ptr<Deflater> deflater_;
-  absl::Status failed_;  // the first error, or the end of the stream
+  absl::Status failed_;  // the first error, or that the stream has ended
 };
 
 }  // namespace paracord

@@ -1,6 +1,6 @@
-// Decodes JPEG and PNG (libjpeg-turbo, libpng) to bytes, and resizes bytes to floats. Pure; any
-// thread. Trusts no file: sizes are limited before any allocation, and truncated or damaged data is
-// an error, not a grey picture.
+// Decodes JPEG and PNG (libjpeg-turbo, libpng) to bytes, and resizes bytes to floats. Any thread.
+// Trusts no file: sizes are limited before any allocation, and truncated or damaged data is an
+// error, not a grey picture.
 #pragma once
 
 #include <cstdint>
@@ -12,20 +12,21 @@
 
 namespace paracord {
 
-constexpr uint64_t kPixelsMax = uint64_t{1} << 26;  // in docs/data-formats.md
-constexpr uint64_t kImageSideMax = 1 << 14;  // limit in a job
+constexpr uint64_t kPixelsMax = uint64_t{1} << 26;  // pixels of an image (docs/data-formats.md)
+constexpr uint64_t kImageSideMax = 1 << 14;         // the longest side that a job may ask for
 
 struct Image {
   uint32_t height = 0, width = 0, channels = 0;
   std::vector<uint8_t> bytes;  // (height, width, channels)
 };
 
-// `channels` is 1 (grey: 0.299 red + 0.587 green + 0.114 blue) or 3. Samples of 16 bits are reduced
-// to 8; transparency and gamma are ignored. INVALID_ARGUMENT says what is wrong, but not where.
+// `channels` of the result is 1 (grey: 0.299 red + 0.587 green + 0.114 blue) or 3. Samples of 16
+// bits are reduced to 8; transparency and gamma are ignored. INVALID_ARGUMENT says what is wrong,
+// but does not name the file.
 absl::StatusOr<Image> DecodeImage(std::string_view bytes, uint32_t channels,
                                   uint64_t pixels_max = kPixelsMax);
 
-// INVALID_ARGUMENT if the image has no pixels, or too many.
+// Returns INVALID_ARGUMENT if the image has no pixels, or more than `pixels_max`.
 absl::Status CheckPixels(uint64_t height, uint64_t width, uint64_t pixels_max);
 
 // Resizes bilinearly, with the centres of pixels at half-integers and edges repeated, as

@@ -1,6 +1,6 @@
 // The reader of JPEG and PNG files, a record each: an entry of the table in data_source.cc. Opening
-// only lists the files; their names and sizes are the fingerprint. A file is decoded when read.
-// docs/data-formats.md has the keys.
+// lists the files and decodes only the first few; names, sizes and classes of the files are the
+// fingerprint. Later files are decoded when read. docs/data-formats.md has the keys.
 #pragma once
 
 #include <memory>

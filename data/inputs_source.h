@@ -1,5 +1,5 @@
-// A source for predictions: only the inputs of another source, with each record read alike at any
-// time. Constant after construction; thread-safe if the other source is.
+// A source for predictions: only the inputs of another source, without random crops and flips.
+// Constant after construction; thread-safe if the other source is.
 #pragma once
 
 #include <memory>

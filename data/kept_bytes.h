@@ -1,13 +1,13 @@
-// A cache of facts about files that are slow to find: where the records of data begin, or which
-// words they have, or a compiler's result for a program. Each entry is a file in the directory of
-// KeepPlace (DIR/index of the job), for the next start of this worker and of others. Never
-// required: an entry that does not fit is ignored and rewritten, and an unwritable directory costs
-// a line in the log. Owned by a reader while it opens; one thread.
+// A cache of facts that are slow to find in files: where the records of data begin, or which words
+// they have, or a compiler's result for a program. Each entry is a file in the directory of
+// KeepPlace (for most, DIR/index of the job), for the next start of this worker and of others.
+// Never required: an entry that is damaged or does not fit the files is ignored and rewritten, and
+// an unwritable directory costs a line in the log. Owned by a reader while it opens; one thread.
 //
 // The file, little-endian: "PCRDKEPT", format version (4 bytes), length of the subject (8), the
 // subject, the body, CRC-32C of all before (4). The subject is text and names everything the body
-// depends on; for each data file, the result of FileIdentity. The file name is the kind and a hash
-// of the subject. Written by a rename without a sync: a torn file has a wrong checksum.
+// depends on; for each data file, the path and ReadFile::identity. The file name has the kind and a
+// hash of the subject. Written by a rename without a sync: a torn file has a wrong checksum.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@
 
 namespace paracord {
 
-// The names of a directory's entries loaded or saved by this process. Thread-safe.
+// The names of the entries that this process has loaded or saved in a directory. Thread-safe.
 class KeptNames {
  public:
   void Add(const std::string& name) {
@@ -43,9 +43,9 @@ class KeptNames {
 
 class KeptBytes {
  public:
-  // Returns nullopt if nothing is kept for these files: no place was given, the files are small, or
-  // the storage cannot tell whether they have changed. `depends` names everything besides the files
-  // that determines the body.
+  // Returns nullopt if no entry can be kept for the files: no place was given, the files are small,
+  // or the storage cannot tell whether a file has changed. `depends` names everything besides the
+  // files that determines the body.
   static std::optional<KeptBytes> Of(Files& files, const KeepPlace& place, const std::string& kind,
                                      const std::string& depends,
                                      std::span<const std::string> paths);
@@ -54,9 +54,9 @@ class KeptBytes {
   std::optional<std::string> Load() const;
   // Whether the files are unchanged since Of().
   bool StillHolds() const;
-  // Saves the body, unless the files have changed since Of(). Failures are logged. Removes other
-  // entries where all together exceed `bytes_max`: first unfinished ones, then entries neither
-  // loaded nor saved by this process, then the rest, by name.
+  // Saves the body, unless it is too large or the files have changed since Of(). Failures are
+  // logged. Removes other entries beyond 256, or beyond `bytes_max` in all: first unfinished ones,
+  // then entries neither loaded nor saved by this process, then the rest, each in order of names.
   void Save(std::string_view body, uint64_t bytes_max = UINT64_MAX) const;
   std::string path() const;
 
@@ -81,7 +81,7 @@ class KeptBytes {
   std::string subject_;
 };
 
-// Returns the place in a job's directory; nowhere if `dir` is "" or in an object store.
+// Returns the place `folder` in a job's directory; no place if `dir` is "" or in an object store.
 KeepPlace PlaceIn(const std::string& dir, Random& random, const std::string& folder = "index");
 
 }  // namespace paracord

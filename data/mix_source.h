@@ -1,7 +1,7 @@
 // Several sources as one, in proportion to their weights: {"mix": [{"weight": 3, ...}, ...]}. The
-// source and record at a place are a pure function of the place; splits, retries and fingerprints
-// hold as for any source. An epoch is long enough to read every record of every source at least
-// once; sources that are too short for their weight repeat. Constant after construction.
+// number of a record in the mix alone determines the source and the record there, for every reader
+// alike. An epoch is long enough to read every record of every source at least once; sources that
+// are too short for their weight repeat. Constant after construction.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ class MixOrder {
   const std::vector<uint64_t>& counts() const { return counts_; }
   struct Place {
     size_t source;
-    uint64_t index;  // below counts()[source]; each comes once
+    uint64_t index;  // counts the source's turns in an epoch, below counts()[source]
   };
   Place At(uint64_t record) const;
 
@@ -39,7 +39,7 @@ struct WeightedSource {
   std::unique_ptr<DataSource> source;
 };
 
-// INVALID_ARGUMENT if the sources differ in inputs, targets or weights.
+// Returns INVALID_ARGUMENT if the sources differ in inputs, targets or weights.
 absl::StatusOr<std::unique_ptr<DataSource>> MakeMix(std::vector<WeightedSource> sources);
 
 }  // namespace paracord

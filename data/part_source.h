@@ -1,6 +1,6 @@
 // A share of another source's records: {"part": {"from": 0, "to": 0.9, "seed": 7}} holds out the
-// last tenth. With a seed the records are shuffled before the cut, in an order common to all
-// shares. Constant after construction; thread-safe if the other source is.
+// last tenth. With a seed the records are shuffled before the cut, in an order that all shares of
+// the seed have in common. Constant after construction; thread-safe if the other source is.
 #pragma once
 
 #include <memory>

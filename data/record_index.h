@@ -1,11 +1,10 @@
 // An index of record offsets for formats without one (csv, tfrecord, text). Built in a single pass
-// when a source opens, with at most index_entries_max offsets (128 MiB): if more records exist than
-// fit, notes only every second, fourth, ... record, and a seek walks from the nearest noted record
-// before, or from where an earlier seek ended: a reader that goes through the records in their
-// order walks over one record at a time. The pass also checks the files and computes the
-// fingerprint on which all workers must agree. The index is kept for the next start (kept_bytes.h)
-// and reused if the files' sizes match; records are checked again when read. Filled by one thread;
-// seeks by any thread.
+// when a source opens, with at most index_entries_max offsets (128 MiB): if there are more records,
+// notes the offset of only every second, fourth, ... record. A seek then walks from the nearest
+// noted record before, or from where an earlier seek ended: reading all records in order walks over
+// one record at a time. The pass also checks the files and computes the fingerprint on which all
+// workers must agree. The index is kept for the next start (kept_bytes.h) and reused if the files
+// are unchanged; records are checked again when read. Filled by one thread; seeks by any thread.
 #pragma once
 
 #include <array>
@@ -25,21 +24,21 @@
 
 namespace paracord {
 
-// Finds the end of a record. Messages name neither file nor record; the index adds both.
+// Finds the end of a record. Messages name neither file nor record; RecordIndex adds both.
 class RecordCutter {
  public:
   virtual ~RecordCutter() = default;
-  // Moves over a record, perhaps checking the record. Returns false at the end.
+  // Moves over a record, perhaps checking it. Returns false at the end of the file.
   virtual absl::StatusOr<bool> Skip(FileCursor& cursor) const = 0;
 };
 
 // The offsets of a file's records.
 struct RecordPlaces {
   uint64_t begin = 0;             // offset of the first record
-  uint64_t size = 0;              // size of the file, unpacked
-  uint64_t rows = 0;              // records
+  uint64_t size = 0;              // size of the file, decompressed
+  uint64_t rows = 0;              // number of records
   uint32_t crc = 0;               // checksum of the bytes from `begin` on
-  std::vector<uint64_t> offsets;  // offsets of records 0, every, 2 * every, ...
+  std::vector<uint64_t> offsets;  // offsets of every `every`-th record from 0
 };
 
 struct RecordPlacesOfAll {
@@ -48,7 +47,8 @@ struct RecordPlacesOfAll {
 };
 
 std::string EncodePlaces(const RecordPlacesOfAll& places);
-// Returns nullopt unless all offsets ascend within their files, and match `rows` in number.
+// Returns nullopt unless all offsets ascend within their files, match `rows` in number, and are at
+// most `entries_max`.
 std::optional<RecordPlacesOfAll> DecodePlaces(std::string_view bytes, uint64_t entries_max);
 
 class RecordIndex {
@@ -63,7 +63,7 @@ class RecordIndex {
   // have changed since Recall().
   absl::Status Keep();
 
-  // Walks over the records from byte `begin` on. Errors name path and row.
+  // Notes the offsets of a file's records, from byte `begin` on. Errors name path and row.
   absl::Status Add(const std::string& path, std::unique_ptr<ReadFile> file, uint64_t begin,
                    const RecordCutter& cutter);
 
@@ -90,13 +90,13 @@ class RecordIndex {
     uint64_t record = 0;
     uint64_t offset = 0;
   };
-  // Moves `from`, a noted record, to the last record up to `record` that an earlier seek found.
-  // Returns where Remember keeps what is found now.
+  // Moves `from`, a noted record, on to the last record up to `record` at which an earlier seek
+  // ended. Returns the index in found_ at which Remember puts the end of the present seek.
   size_t Advance(uint64_t record, Found& from) const;
   void Remember(size_t at, const Found& found) const;
 
   uint64_t entries_max_;
-  uint64_t walked_max_ = UINT64_MAX;  // records
+  uint64_t walked_max_ = UINT64_MAX;  // how many records Add walks over at most
   std::optional<KeptBytes> kept_;
   RecordPlacesOfAll recalled_;
   bool walked_ = false;
@@ -106,7 +106,7 @@ class RecordIndex {
   uint64_t fingerprint_ = 0;
   std::vector<OneFile> by_file_;  // parallel to places_.files
 
-  // For a few readers, each of which reads records in their order.
+  // Where the last seeks ended, to serve a few readers that each read all records in order.
   mutable Mutex mu_;
   mutable std::array<Found, 4> found_ ABSL_GUARDED_BY(mu_);
   mutable size_t oldest_ ABSL_GUARDED_BY(mu_) = 0;

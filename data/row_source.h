@@ -1,5 +1,5 @@
 // The base of sources that decode record after record: csv, tfrecord, text, images. A reader fills
-// in the schema and implements ReadRow, which converts a record to floats.
+// in the schema and implements ReadRow, which converts a record to floats and strings.
 #pragma once
 
 #include <span>
@@ -17,8 +17,8 @@ class RowSource : public DataSource {
   std::vector<std::string> Warnings() const override;
 
  protected:
-  // Pointers to the destinations of a record's values, for each column in the schema's order. A
-  // string input has its pointer in `strings`, and null in `inputs`.
+  // Where the values of a record go: a pointer for each column in the schema's order. A string
+  // input has its pointer in `strings`, and null in `inputs`.
   struct Row {
     std::span<float*const> inputs, targets, weights;
     std::span<std::string* const> strings;
@@ -27,13 +27,13 @@ class RowSource : public DataSource {
   };
   // Writes all values of a record. Errors name file and record. Any thread.
   virtual absl::Status ReadRow(uint64_t record, const Row& row) const = 0;
-  // Called before the files are opened: reads from the options how many bad records may pass.
+  // Called before the files are opened: reads from the options how many bad records are tolerated.
   void Forgive(const DataSpec& spec);
   uint64_t bad_records() const { return bad_records_; }
-  // Reads the first records, to find mistakes in the job at its start; later mistakes surface when
-  // read. Tolerates as many bad records as Forgive allows.
+  // Reads the first `count` records, to find mistakes in the job at its start; mistakes in later
+  // records surface when they are read. Tolerates as many bad records as Forgive allows.
   absl::Status CheckFirst(uint64_t count = 1000) const;
-  // Notes the number of records of a source's file: an empty file is a warning.
+  // Called for each file; Warnings tells of files without records.
   void NoteFile(const std::string& path, uint64_t records) {
     if (records == 0) without_records_.push_back(path);
   }

@@ -1,5 +1,5 @@
 // The vocabulary of a text, according to the job: a list, the lines of a file, or the tokens of
-// some text, counted once and kept in DIR/index (kept_bytes.h).
+// some text, which are counted once and then kept in DIR/index (kept_bytes.h).
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@
 
 namespace paracord {
 
-// The vocabulary is `listed`, the lines of `file`, or the tokens of `from` (by default the text
-// itself), perhaps only the `size` most frequent.
+// The vocabulary is `listed`, or the lines of `file`, or else the tokens of the files `from` (by
+// default of the text itself): the `size` most frequent, or as many as are allowed if `size` is 0.
 struct VocabularyOptions {
   std::vector<std::string> listed, from;
   uint64_t size = 0;
@@ -25,11 +25,11 @@ struct VocabularyOptions {
 
 VocabularyOptions ReadVocabularyOptions(JsonFields& fields, bool words);
 
-// Where to count tokens if no list gives them.
+// How to count tokens if the job has no list or file of them.
 struct VocabularyFrom {
-  std::vector<std::string> paths;  // files of the text itself
+  std::vector<std::string> paths;  // the files of the text itself
   std::function<absl::Status(const std::string& path, Vocabulary::Counts& counts)> count;
-  bool all = false;  // all tokens, in byte order instead of by frequency
+  bool all = false;  // all tokens, numbered by their bytes instead of by frequency
 };
 
 absl::StatusOr<Vocabulary> MakeVocabulary(Files& files, const VocabularyOptions& options,

@@ -1,7 +1,7 @@
 // The inputs, targets and weights made from the features of a tf.train.Example: numbers, raw bytes
 // of a type, a picture, or strings for a model that takes strings. A feature has a fixed shape, or
 // is a padded list of varying length. Specs are constant once read from the job, and many threads
-// fill.
+// fill batches by them.
 #pragma once
 
 #include <cstdint>
@@ -23,9 +23,9 @@ struct FeatureSpec {
     kAny,      // float or int64, whichever is there
     kFloat,    // a list of floats, or their raw bytes
     kInt64,    // a list of int64, or their raw bytes
-    kRaw,      // the raw bytes of one string, of the type `element`
+    kRaw,      // the raw bytes of one string, with elements of type `element`
     kImage,    // JPEG or PNG, resized to the shape
-    kString,   // for string inputs; int64 as decimal text
+    kString,   // strings for string inputs, or int64 as decimal text
     kPresent,  // for a padded list: 1 for each present value, 0 for padding
   };
   enum class Cut { kNone, kEnd, kStart };
@@ -35,35 +35,36 @@ struct FeatureSpec {
   std::string group;  // the model's input or output
   std::vector<uint64_t> shape;
   size_t size = 1;
-  size_t column = 0, offset = 0;  // place in a batch and in its row, set by FeatureGroups
+  // Indices of the spec's Column in a batch and of its first value in an example, by FeatureGroups.
+  size_t column = 0, offset = 0;
   Kind kind = Kind::kAny;
-  std::string dtype;  // the job's spelling
+  std::string dtype;  // the job's text, for errors
   ElementType element = ElementType::kF32;
   bool big_endian = false;
   double scale = 1;
   std::optional<double> default_value;
   std::optional<std::string> default_text;
-  // If set, a list may have fewer rows than shape[0] and is padded with the value.
+  // With a pad_value or pad_text, a list with fewer rows than shape[0] is padded.
   std::optional<double> pad_value;
   std::optional<std::string> pad_text;
-  Cut cut = Cut::kNone;    // the end of a longer list that is cut
+  Cut cut = Cut::kNone;    // the end at which a list that is too long is cut off
   bool text_list = false;  // for kPresent: the list has strings
 
   bool text() const { return kind == Kind::kString; }
   bool pads() const { return pad_value.has_value() || pad_text.has_value(); }
 };
 
-// Reads the spec or the list of specs under `key`; none if missing. A spec names its input or
-// output under `group_key`.
+// Reads the spec or the list of specs under `key`; none if the key is missing. A spec names its
+// input or output under `group_key`.
 std::vector<FeatureSpec> ReadFeatureSpecs(JsonFields& fields, const std::string& key,
                                           const std::string& group_key, Problems& problems);
 
-// Returns a batch column for each group, and sets every spec's place. A single feature keeps its
-// shape; several form a vector of all their numbers.
+// Returns a batch column for each group (input or output), and sets `column` and `offset` of the
+// specs. A group of one feature keeps its shape; several features form a vector of all numbers.
 std::vector<Column> FeatureGroups(std::vector<FeatureSpec>& specs);
 
-// FillNumbers and FillTexts write spec.size values. `feature` is null if missing in the example.
-// INVALID_ARGUMENT does not name the feature. Large whole numbers are also listed in `exact`.
+// FillNumbers and FillTexts write spec.size values to `out`. `feature` is null if the example lacks
+// it. INVALID_ARGUMENT does not name the feature. Large whole numbers are also listed in `exact`.
 absl::Status FillNumbers(const FeatureSpec& spec, const ExampleFeature* feature,
                          std::span<float> out, std::vector<ExactInteger>& exact);
 absl::Status FillTexts(const FeatureSpec& spec, const ExampleFeature* feature,

@@ -1,5 +1,5 @@
 // Reads the TFRecord container, described in storage/tf_record_writer.h. Verifies both checksums of
-// every record read. The whole file may be gzip or zlib.
+// every record read. The whole file may be compressed as gzip or zlib.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@ namespace paracord {
 
 class TfRecordCutter : public RecordCutter {
  public:
-  // A forgiving cutter accepts a record with a wrong data checksum.
+  // After Forgive, Skip passes over a record whose data has a wrong checksum.
   absl::StatusOr<bool> Skip(FileCursor& cursor) const override;
   void Forgive() { forgives_ = true; }
   // Reads the data of the next record, valid until the cursor's next use. Returns false at the end.
@@ -24,13 +24,13 @@ class TfRecordCutter : public RecordCutter {
   bool forgives_ = false;
 };
 
-// Opens a file, plain or in one of TensorFlow's two compressions, recognised by the first bytes,
-// whatever `unpacking` says of zlib.
+// Opens a file: plain, gzip or zlib (TensorFlow's two compressions), recognised by the first bytes.
+// `unpacking` need not say zlib.
 absl::StatusOr<std::unique_ptr<ReadFile>> OpenRecordFile(Files& files, const std::string& path,
                                                          Unpacking unpacking);
 
-// {files, features, label, weight}: an entry of the table in data_source.cc. Records are
-// tf.train.Example.
+// The reader of TFRecord files with tf.train.Example as records: an entry of the table in
+// data_source.cc. Keys: files, features, label, weight.
 absl::StatusOr<std::unique_ptr<DataSource>> OpenTfRecord(Files& files, const DataSpec& spec);
 
 }  // namespace paracord

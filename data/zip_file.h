@@ -1,5 +1,5 @@
 // Reads the members of a zip archive (PKWARE's APPNOTE, with zip64), stored or deflated, such as
-// numpy's .npz files. Holds the central directory in memory, but no member. Owned by a reader on
+// numpy's .npz files. Holds the archive's directory in memory, but no member. Owned by a reader on
 // its stack; one thread.
 #pragma once
 
@@ -23,11 +23,11 @@ struct ZipMember {
   uint64_t header_offset = 0;
 };
 
-// Errors name the path.
+// Returns the members; of several with one name only the last. Errors name the path.
 absl::StatusOr<std::vector<ZipMember>> ReadZipDirectory(const ReadFile& file,
                                                         const std::string& path);
 
-// Opens a member as a stream named "path[name]"; ExpectEnd checks the CRC.
+// Opens a member as a stream named PATH["NAME"]; ByteStream::ExpectEnd checks the CRC.
 absl::StatusOr<std::unique_ptr<ByteStream>> OpenZipMember(Files& files, const std::string& path,
                                                           const ZipMember& member);
 
