@@ -1,5 +1,6 @@
-// The body of a message while it arrives on a stream. Its bytes are received into pooled buffers,
-// or directly into the memory of a ReplySink. Owned and used by the connection's reading thread.
+// The body of a message while it arrives on a stream. The body is received into pooled buffers,
+// if small into an allocation of its own, or directly into the memory of a ReplySink. Owned by a
+// connection, used by the connection's reading thread.
 #pragma once
 
 #include <cstdint>
@@ -15,28 +16,30 @@ namespace paracord {
 class ArrivingBody {
  public:
   ArrivingBody() = default;
-  // A body that is not `wanted` is read and dropped. `sink` may be nullptr.
+  // A body of `bytes`, none of which has been received. A body that is not `wanted` is received and
+  // dropped. If `sink` is not nullptr, the sink chooses where the bytes go (common/rpc.h).
   ArrivingBody(uint64_t bytes, bool wanted, std::shared_ptr<ReplySink> sink);
   ArrivingBody(ArrivingBody&& other) noexcept;
   ArrivingBody& operator=(ArrivingBody&& other) noexcept;
   ~ArrivingBody();
 
-  uint64_t left() const { return left_; }
-  // Returns where the next bytes may be received; empty if they must be received elsewhere and
-  // passed to Take.
+  uint64_t left() const { return left_; }  // the bytes of the body not yet received
+  // Returns where the next bytes may be received. Empty if the body is complete, or if the next
+  // bytes must be received elsewhere and passed to Take, because the sink has to see them first.
   std::span<char> Room();
-  // Reports that `bytes` were received into Room.
+  // Reports that `bytes` bytes were received into Room.
   void Filled(size_t bytes);
-  // Takes at least one of `bytes`, received elsewhere, and returns how many it took.
+  // Takes the front of `bytes`, received elsewhere, and returns how many bytes it took.
   size_t Take(absl::string_view bytes);
-  // Returns how many bytes beyond Room should be received elsewhere, in the same system call, and
-  // passed to Take.
+  // Returns how many bytes beyond Room the same system call should receive elsewhere. They are for
+  // Take if left() is still above 0, and otherwise of the next frame.
   uint64_t Behind();
-  // Drops the rest of the body as it arrives, because nobody wants the message.
+  // Drops the bytes received so far, and from now on all bytes that arrive.
   void Forget();
-  // Returns the bytes copied into this body's own memory since the last call.
+  // Returns how many bytes were stored outside the sink's memory since the last call. The bytes in
+  // a buffer count when the buffer is full or the body complete.
   uint64_t TakeKept();
-  // Returns the bytes received so far.
+  // Returns the body and leaves the object empty; called when left() is 0.
   absl::Cord TakeBytes();
 
  private:
@@ -47,10 +50,10 @@ class ArrivingBody {
 
   uint64_t left_ = 0;
   bool wanted_ = false;
-  std::shared_ptr<ReplySink> sink_;  // is asked for each place
+  std::shared_ptr<ReplySink> sink_;  // chooses the destination of each part of the body
   absl::Cord bytes_;
   uint64_t kept_ = 0;
-  Memory memory_ = Memory::kNone;  // who owns the chunk being filled
+  Memory memory_ = Memory::kNone;  // the kind of memory of chunk_; kNone: there is no chunk
   char* chunk_ = nullptr;
   size_t chunk_size_ = 0;
   size_t chunk_bytes_ = 0;

@@ -1,7 +1,7 @@
-// The calls of a connection in both directions: the calls of ours that wait for an answer, with
-// their deadlines, and the calls of the peer that we are serving. The connection does the
-// transmission. Thread-safe. `done` and the functions given to OnCancel run on the thread whose
-// call triggers them, without a lock held.
+// The calls of a connection in both directions: our calls that wait for an answer, with their
+// deadlines, and the peer's calls that we are serving. The table sends nothing; the connection does
+// that. Thread-safe. `done` and the functions given to OnCancel run on the thread that calls the
+// member function which triggers them, without a lock held.
 #pragma once
 
 #include <condition_variable>
@@ -27,14 +27,15 @@ class CallTable {
   // Registers a call and returns its number, from 1. After Close, `done` runs at once with
   // CANCELLED, and the number is 0.
   uint64_t Add(ReplyFn done, int64_t deadline_ms, std::shared_ptr<ReplySink> sink = nullptr);
-  // Returns nullopt if nobody waits for the call.
+  // Returns the sink given to Add, perhaps nullptr; nullopt if nobody waits for the call any more.
   std::optional<std::shared_ptr<ReplySink>> SinkOf(uint64_t call) const;
-  // Runs the `done` of a call, unless nobody waits for it any more. Errors get the peer's name.
+  // Runs the `done` of a call, unless nobody waits for the call any more. The peer's name is put
+  // before the message of an error.
   void Answer(uint64_t call, absl::StatusOr<absl::Cord> reply);
   // Answers calls whose deadline has passed with DEADLINE_EXCEEDED and returns their numbers.
-  // `moved` is the number of bytes transferred by the connection so far: while `moved` grows fast
-  // enough, deadlines are extended, because they guard against a silent peer and not a slow
-  // network.
+  // `moved` is the number of bytes transferred by the connection so far. If `moved` has grown by
+  // 256 KiB within a call's `deadline_ms`, the deadline is extended by `deadline_ms`, because a
+  // deadline guards against a silent peer and not a slow network.
   std::vector<uint64_t> Expire(uint64_t moved = 0);
   // Answers all calls with UNAVAILABLE: the connection broke.
   void FailAll();
@@ -43,10 +44,12 @@ class CallTable {
   void Close();
 
   // ---- calls of the peer to us
-  // Registers a call that arrived. False if the peer has too many open, or already uses `call`.
+  // Registers a call that arrived, by the peer's number. Returns false if the peer has 1024 open
+  // calls, or an open call of this number.
   bool Begin(uint64_t call);
-  // Ends a call. Returns true once, if the caller still wants the reply.
+  // Ends a call. Returns false if the call was cancelled, or is not open (any more).
   bool End(uint64_t call);
+  // Runs `fn` when the call is cancelled: at once if it already is, never after End.
   void OnCancel(uint64_t call, std::function<void()> fn);
   void Cancel(uint64_t call);
   void CancelAll();
@@ -55,9 +58,10 @@ class CallTable {
   struct Pending {
     ReplyFn done;
     int64_t until_ms = 0;
-    int64_t patience_ms = 0;
+    int64_t patience_ms = 0;  // the `deadline_ms` given to Add
     std::shared_ptr<ReplySink> sink;
-    std::optional<uint64_t> moved;  // `moved` when the deadline was set
+    // `moved` at the first Expire after Add, or when the deadline was last extended.
+    std::optional<uint64_t> moved;
   };
   struct Serving {
     std::function<void()> on_cancel;

@@ -18,16 +18,16 @@ class Channel {
   Channel& operator=(const Channel&) = delete;
 
   // The socket, which may be polled and shut down. After Receive has failed with EAGAIN, the socket
-  // becomes readable when there is more to receive; likewise for Send.
+  // becomes readable when there is more to receive; after Send has, writable when there is room.
   int fd() const { return fd_; }
-  // Receives into `room` without waiting, and returns how many bytes have come. Returns 0 at the
-  // end, and -1 with errno if nothing can be received.
+  // Receives into `room` without waiting, and returns how many bytes have come. Returns 0 if the
+  // peer has ended its sending direction, and -1 with errno if nothing can be received.
   virtual ssize_t Receive(std::span<iovec> room) = 0;
   // Sends some of `pieces` without waiting, and returns how many bytes were sent, or -1 with errno.
   // After EAGAIN the next call must begin with the bytes of the failed call.
   virtual ssize_t Send(std::span<iovec> pieces) = 0;
   // Shuts down our sending direction after all sent bytes; the peer may still send. Returns false
-  // with errno if the socket cannot do so now.
+  // with errno if the shutdown failed.
   virtual bool EndSending() = 0;
 
  private:

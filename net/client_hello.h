@@ -1,6 +1,6 @@
 // Finds in the first bytes of a TLS connection (the ClientHello, RFC 8446, section 4.1.2) the
 // protocols offered by the client (ALPN, RFC 7301). A listener peeks at these bytes and chooses
-// gRPC or streams before anything is read from the socket. Pure.
+// gRPC or streams (net/stream_connection.h) before anything is read from the socket.
 #pragma once
 
 #include <cstddef>
@@ -9,16 +9,16 @@
 namespace paracord {
 
 inline constexpr char kTlsRecordOfHandshake = 0x16;  // the first byte of a TLS connection
-// A longer ClientHello is not examined. Common clients send up to 2 KB.
+// The limit of a ClientHello, in bytes. Common clients send up to 2 KB.
 inline constexpr size_t kClientHelloMax = 16 << 10;
 
 enum class Offer {
   kMore,  // the ClientHello is not whole yet
   kYes,
   kNo,  // the client does not offer the protocol
-  kBad  // it is no ClientHello, or a longer one
+  kBad  // the bytes are no ClientHello, or begin one longer than kClientHelloMax
 };
-// `bytes` are the first of the connection.
+// `bytes` are all bytes that the connection has brought so far.
 Offer OffersProtocol(std::string_view bytes, std::string_view protocol);
 
 }  // namespace paracord

@@ -1,6 +1,6 @@
 // Finds out why calls to a peer get no connection: gRPC reports a failure without the reason, hence
-// the probe dials the peer itself. A probe blocks on the network in a thread of its own, at most
-// one thread at a time, which may outlive the object. Thread-safe.
+// the probe dials the peer itself. A DialProbe blocks on the network in a thread of its own, at
+// most one thread at a time, and the thread may outlive the DialProbe. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -12,26 +12,27 @@
 
 namespace paracord {
 
-// Dials the peer once and returns why no connection comes about, for example "connection refused:
-// no process listens at 10.0.0.7:7401", a process that says nothing or an expired certificate; ""
-// if the peer answers. Blocks for at most about twice `patience_ms`. `credentials` is null for
-// plain text.
+// Dials the peer once and returns a sentence that says why no connection comes about, such as
+// "connection refused: no process listens at 10.0.0.7:7401"; "" if the peer answers. Also finds a
+// peer that says nothing, and an expired certificate. Connecting takes at most `patience_ms`, and
+// so does the handshake or greeting; 500 ms more may pass until a TLS server refuses our
+// certificate. `credentials` is null for plain text.
 std::string WhyNotReached(NameLookup& name, Credentials* credentials, int64_t patience_ms);
 
 class DialProbe {
  public:
   DialProbe(std::string address, std::shared_ptr<Credentials> credentials);
 
-  // Starts a probe unless a probe is running.
+  // Starts a probe in a thread unless a probe is running.
   void Look();
-  // The finding of the last probe; "" if nothing is wrong, or no probe has ended.
+  // The answer of WhyNotReached to the last probe that ended; "" if no probe has ended.
   std::string Problem() const;
 
  private:
   struct State;
   const std::string address_;
   const std::shared_ptr<Credentials> credentials_;
-  const std::shared_ptr<State> state_;  // shared with the thread
+  const std::shared_ptr<State> state_;  // shared with the probe's thread
 };
 
 }  // namespace paracord

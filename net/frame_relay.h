@@ -1,12 +1,13 @@
 // Forwards bytes between gRPC's clients and gRPC, and protects gRPC 1.51, which has no bounds of
 // its own. The relay cuts a connection whose header block never ends, or that floods gRPC with
-// PING, SETTINGS or resets (net/header_blocks.h), and refuses a certificate that does so over
-// several connections (net/offenders.h). The relay stops reading from a client that leaves its
-// answers unread, because gRPC would buffer the answers, and while the request budget has no room
-// for more requests (net/arriving_requests.h). TLS ends here: gRPC gets plain text and learns the
-// peer's identity from RelayedPeers. A client that owes the token is a stranger until gRPC has seen
-// the token: the relay forwards few bytes of a stranger, and cuts strangers after a timeout or when
-// there are too many. A single thread serves all connections.
+// PING, SETTINGS or resets (net/header_blocks.h). It refuses a certificate for a while after two
+// connections were cut for beginning or resetting too many requests (net/offenders.h). The relay
+// stops reading from a client that leaves its answers unread, because gRPC would buffer the
+// answers, and from a client for whose requests the request budget has no room
+// (net/arriving_requests.h). TLS ends here: gRPC gets plain text and learns the peer's identity
+// from RelayedPeers. A client that has to show the token, for want of a certificate, is a stranger
+// until gRPC has seen the token: the relay forwards few bytes of a stranger, and cuts a stranger
+// after 5 s, or the oldest when there are too many. A single thread serves all connections.
 #pragma once
 
 #include <atomic>
@@ -37,9 +38,10 @@ struct FrameRelayOptions {
   // Counts the bytes of arriving requests.
   std::shared_ptr<RequestBudget> request_budget =
       std::make_shared<RequestBudget>(MemoryShare::kUnlimited);
-  int64_t patience_ms = RequestBudget::kPatienceMs;  // for a silent client while others wait
-  int handshakes_max = 1024;      // TLS handshakes at a time; another ends the oldest
-  int unauthenticated_max = 256;  // clients that still owe the token; another ends the oldest
+  // How long a client may send hardly anything while other clients wait for the request budget.
+  int64_t patience_ms = RequestBudget::kPatienceMs;
+  int handshakes_max = 1024;      // TLS handshakes at a time; one more ends the oldest
+  int unauthenticated_max = 256;  // strangers at a time; one more ends the oldest
   std::shared_ptr<RefusedPeers> refused = std::make_shared<RefusedPeers>();
 };
 
@@ -51,44 +53,46 @@ class FrameRelay {
   FrameRelay(const FrameRelay&) = delete;
   FrameRelay& operator=(const FrameRelay&) = delete;
 
-  // Takes a connected, non-blocking socket, and calls `deliver` with gRPC's end of the relay: at
-  // once in plain text; with credentials on the relay's thread, after the TLS handshake. If the
-  // handshake fails or descriptors run out, the connection ends without a call of `deliver`.
+  // Takes ownership of a connected, non-blocking socket, and calls `deliver` with the socket that
+  // gRPC shall serve instead: before Add returns in plain text; with credentials on the relay's
+  // thread, after the TLS handshake. If the handshake fails or descriptors run out, the connection
+  // ends without a call of `deliver`.
   void Add(int client, std::function<void(int fd)> deliver);
   // Identifies the peer behind a delivered socket, by the NAME in gRPC's "unix-abstract:NAME".
   const std::shared_ptr<RelayedPeers>& peers() const { return peers_; }
 
-  // Bytes of a stranger forwarded to gRPC: room for more than a first call. Further bytes wait.
+  // The most bytes of a stranger that are forwarded to gRPC: more than a first call has. Further
+  // bytes wait until gRPC has seen the token.
   static constexpr size_t kUnauthenticatedBytesMax = 64 << 10;
 
  private:
   // A single direction of a connection.
   struct Direction {
-    std::string pending;  // received and not yet sent; blocks further receiving
-    int64_t pending_since_ms = 0;
-    bool ended = false;  // the source has closed
+    std::string pending;           // received and not yet sent; blocks further receiving
+    int64_t pending_since_ms = 0;  // when the last byte was sent, or `pending` began
+    bool ended = false;            // the sender has closed its sending direction
   };
   struct Connection {
     uint64_t id = 0;
     std::unique_ptr<Channel> client;
-    TlsChannel* tls = nullptr;         // the client's channel, null in plain text
-    std::function<void(int)> deliver;  // until the connection is delivered
-    int64_t since_ms = 0;              // when the TLS handshake began
-    bool unauthenticated = false;      // delivered, and has not shown the token
-    size_t unauthenticated_bytes = 0;  // bytes forwarded while the peer is a stranger
-    int server = -1;                   // after delivery
-    std::string name;                  // name of gRPC's socket
+    TlsChannel* tls = nullptr;         // `client`, if it is encrypted; null in plain text
+    std::function<void(int)> deliver;  // the argument of Add, until it is called
+    int64_t since_ms = 0;              // when Add was called
+    bool unauthenticated = false;      // the client is a stranger: it has not shown the token
+    size_t unauthenticated_bytes = 0;  // bytes forwarded while the client is a stranger
+    int server = -1;                   // the relay's socket towards gRPC; -1 before delivery
+    std::string name;                  // name of `server`, which gRPC sees as its peer's address
     PeerCertificate certificate;
-    std::string certificate_name;  // name and serial; "" without a certificate
-    bool only_looks = false;       // a monitor's or an operator's
-    HeaderBlocks blocks;
-    HeaderBlocks answers{/*preface=*/0};
+    std::string certificate_name;         // name and serial; "" without a certificate
+    bool only_looks = false;              // the certificate is a monitor's or an operator's
+    HeaderBlocks blocks;                  // the frames of the client
+    HeaderBlocks answers{/*preface=*/0};  // the frames of gRPC
     FrameRate asks{FrameRate::kAsksMax};
     FrameRate resets{FrameRate::kResetsMax};
     std::unique_ptr<ArrivingRequests> requests;
     bool full = false;  // the request budget has no room for more requests
-    bool kept = false;  // the channel may hold bytes that poll cannot see
-    Direction up;       // from the client
+    bool kept = false;  // the TLS channel may hold received bytes, which epoll cannot see
+    Direction up;       // from the client to gRPC
     Direction down;     // from gRPC to the client
   };
 
@@ -114,7 +118,7 @@ class FrameRelay {
 
   const FrameRelayOptions options_;
   const int epoll_fd_;
-  const int descriptors_ = DescriptorsMax();  // limit of this process
+  const int descriptors_ = DescriptorsMax();  // the most descriptors of this process
   const std::shared_ptr<WakeList> wakes_ = std::make_shared<WakeList>();
   const std::string name_;  // prefix of socket names, unique on the host
   const std::shared_ptr<RelayedPeers> peers_ = std::make_shared<RelayedPeers>();
@@ -122,9 +126,10 @@ class FrameRelay {
   std::atomic<int> shaking_{0};    // connections whose handshake is not done
   std::atomic<bool> stop_{false};
   Mutex mu_;
+  // Connections that the relay's thread has not taken over yet.
   std::vector<std::unique_ptr<Connection>> new_ ABSL_GUARDED_BY(mu_);
-  // Used by the relay's thread only.
-  int unauthenticated_ = 0;
+  // The following members are used by the relay's thread only.
+  int unauthenticated_ = 0;  // connections of strangers
   Offenders offenders_;
   std::map<uint64_t, std::unique_ptr<Connection>> connections_;  // keyed by connection id
   std::vector<char> scratch_;

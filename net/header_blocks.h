@@ -1,7 +1,8 @@
-// Finds header blocks (a HEADERS frame and its CONTINUATION frames) without end in the bytes of an
-// HTTP/2 client (RFC 9113, section 4), given in chunks of any size. Reads only the nine-byte head
-// of each frame. Also counts the PING and SETTINGS frames without ACK, because gRPC 1.51 buffers an
-// answer to each, and reports the bytes of every frame. Pure; used by one thread at a time.
+// Finds header blocks (a HEADERS frame and its CONTINUATION frames) without end in the bytes of one
+// end of an HTTP/2 connection (RFC 9113, section 4), given in chunks of any size. Interprets only
+// the nine-byte head of each frame. Also counts the PING and SETTINGS frames without ACK, because
+// gRPC 1.51 buffers an answer to each, and reports the bytes of every frame. Does no I/O; used by
+// one thread at a time.
 #pragma once
 
 #include <array>
@@ -13,10 +14,10 @@
 
 namespace paracord {
 
-// The head of a frame, without the length.
+// The fields of a frame's head, except the length.
 struct Http2Frame {
   static constexpr unsigned char kData = 0, kHeaders = 1, kResetStream = 3, kNone = 255;
-  static constexpr unsigned char kEndStream = 1;  // a flag of the first two
+  static constexpr unsigned char kEndStream = 1;  // a flag of DATA and HEADERS frames
 
   unsigned char kind = kNone;
   unsigned char flags = 0;
@@ -25,40 +26,41 @@ struct Http2Frame {
 
 class HeaderBlocks {
  public:
-  // `preface` is the bytes before the first frame: a client sends a preface, a server does not.
+  // `preface` is the number of bytes before the first frame: kPrefaceBytes for a client, 0 for a
+  // server.
   static constexpr size_t kPrefaceBytes = 24;
   explicit HeaderBlocks(size_t preface = kPrefaceBytes) : skip_(preface) {}
 
-  // Called with the bytes of a frame's body as they pass; `ends` with the last of them.
+  // Called with the number of bytes of a frame's body in each chunk, 0 for an empty body; `ends`:
+  // the body is complete. The preface counts as the body of a frame of kind kNone.
   using Passing = absl::FunctionRef<void(const Http2Frame& frame, uint64_t bytes, bool ends)>;
 
-  // The limit of a header block, counting all bytes of its frames. By default gRPC takes 8 KiB of
-  // metadata.
+  // The most bytes of a header block with the heads of its frames. gRPC accepts 8 KiB of metadata.
   static constexpr uint64_t kBytesMax = 64 << 10;
 
-  // Returns false if a block is longer than the limit: nothing may be passed on any more.
+  // Reads a chunk. Returns false if a header block exceeds kBytesMax: cut the connection.
   bool Take(
       std::span<const char> bytes, Passing passing = [](const Http2Frame&, uint64_t, bool) {});
-  // The PING and SETTINGS frames so far that gRPC must answer.
+  // How many PING and SETTINGS frames without ACK have begun so far.
   uint64_t asking_frames() const { return asking_frames_; }
 
  private:
   static constexpr size_t kFrameHeadBytes = 9;
   bool BeginFrame();
 
-  uint64_t skip_;  // bytes up to the next frame
+  uint64_t skip_;  // bytes up to the head of the next frame
   std::array<unsigned char, kFrameHeadBytes> head_{};
   size_t have_ = 0;     // bytes filled in head_
-  Http2Frame frame_;    // the frame under way
-  uint64_t block_ = 0;  // bytes of the block under way; 0: none is
+  Http2Frame frame_;    // the last frame whose head has come
+  uint64_t block_ = 0;  // bytes of the header block that has not ended; 0: there is none
   uint64_t asking_frames_ = 0;
 };
 
-// Bounds the frames of a kind sent by a connection within a second, counted from the first frame.
+// Bounds the events of a kind, such as frames of a connection, in a second from the first event.
 class FrameRate {
  public:
-  // For frames that gRPC must answer. Clients that measure the network by pings (grpc-go) send a
-  // ping after each answer while a reply arrives: thousands a second on the same machine.
+  // For PING and SETTINGS frames without ACK. Clients that measure the network by pings (grpc-go)
+  // send a ping after each answer while a reply arrives: thousands a second on the same machine.
   static constexpr uint64_t kAsksMax = 20000;
   // For resets; gRPC works on a reset request all the same. Our clients reset a request when they
   // give up on the reply.
@@ -66,7 +68,7 @@ class FrameRate {
 
   explicit FrameRate(uint64_t a_second_max) : a_second_max_(a_second_max) {}
 
-  // Counts frames that arrived by `now_ms`. Returns false above the limit.
+  // Counts `frames` more events at `now_ms`. Returns false if the second has more than the limit.
   bool Allow(uint64_t frames, int64_t now_ms) {
     if (now_ms - since_ms_ >= 1000) {
       since_ms_ = now_ms;

@@ -23,13 +23,14 @@ inline constexpr std::string_view kGrpcHealthWatchMethod = "/grpc.health.v1.Heal
 inline constexpr size_t kHealthWatchersMax = 100;  // at a time; each costs memory
 
 struct HealthState {
-  bool ready = false;  // takes part in a job, or the job is done
+  bool ready = false;  // the daemon takes part in a job, or the job is done
   std::string text;    // the daemon's activity as a phrase: "holds 3 partitions"
 };
 
 class HealthService : public Service {
  public:
-  // `state` runs on the loop. `inner` may be null if there are no other calls.
+  // `state` runs on the loop. All other calls go to `inner`; if `inner` is null, they are answered
+  // with UNIMPLEMENTED.
   HealthService(std::string task, EventLoop& loop, std::function<HealthState()> state,
                 Service* inner);
 
@@ -41,21 +42,22 @@ class HealthService : public Service {
   void OnLoop(std::shared_ptr<ServerCall> call,
               std::function<absl::StatusOr<Parts>(HealthState)> answer);
   void Watch(std::string service, std::shared_ptr<ServerCall> call);
-  // Sends a watcher the state when it has changed, and repeats while there are watchers.
+  // Sends each watcher the state if it has changed since the last message to that watcher. Repeats
+  // after a second while there are watchers.
   void Look();
 
   struct Watcher {
     std::string service;
     std::shared_ptr<ServerCall> call;
-    int sent = -1;  // a HealthCheckResponse::ServingStatus, or -1
+    int sent = -1;  // the last HealthCheckResponse::ServingStatus sent; -1: none yet
   };
   const std::string task_;
   EventLoop& loop_;
   const std::function<HealthState()> state_;
   Service* const inner_;
-  std::map<uint64_t, Watcher> watchers_;  // keyed by number; used on the loop
+  std::map<uint64_t, Watcher> watchers_;  // keyed by a number; used on the loop
   uint64_t next_watcher_ = 0;
-  bool looks_again_ = false;  // a timer is set
+  bool looks_again_ = false;  // a timer will call Look
   const Gate gate_;
 };
 

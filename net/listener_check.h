@@ -1,7 +1,8 @@
 // Checks that this process still accepts connections: after a burst of connections beyond the limit
-// of descriptors, Debian's gRPC never accepts again, although the process looks healthy. Once in a
-// period the check asks the process's own health over a new connection. After several failures in a
-// row, `deaf` runs once, on the loop. Owned by main, used on the loop.
+// of descriptors, Debian's gRPC never accepts again, although the process looks healthy. Once in
+// `period_ms` the check calls this process's own Health.Check over a new connection. After
+// `failures` calls in a row that ended with UNAVAILABLE or DEADLINE_EXCEEDED, `deaf` runs on the
+// loop, and the checks end. Owned by main, used on the loop.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +36,7 @@ class ListenerCheck {
   const std::string address_;
   const std::function<void()> deaf_;
   const ListenerCheckOptions options_;
-  std::unique_ptr<Link> link_;  // link of the call in flight
+  std::unique_ptr<Link> link_;  // carries the call in flight
   int failures_ = 0;
   const Gate gate_;
 };

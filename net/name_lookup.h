@@ -1,6 +1,6 @@
 // Resolves the name of a peer, "host:port", repeatedly. With a silent name server, getaddrinfo
-// blocks for half a minute and cannot be cancelled; hence the lookup runs in a thread of its own,
-// at most one for each NameLookup, which may outlive the object. Thread-safe.
+// blocks for half a minute and cannot be cancelled; hence a NameLookup does each lookup in a thread
+// of its own, one at a time, and the thread may outlive the NameLookup. Thread-safe.
 #pragma once
 
 #include <netdb.h>
@@ -23,8 +23,8 @@ struct SocketAddress {
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&at); }
 };
 
-// Resolves an address to at least one socket address. Blocks as getaddrinfo does; `flags` are
-// getaddrinfo's. INVALID_ARGUMENT says that the name does not resolve, and why.
+// Resolves "host:port" to at least one socket address. Blocks as getaddrinfo does; `flags` are the
+// ai_flags of getaddrinfo. INVALID_ARGUMENT says that the name does not resolve, and why.
 absl::StatusOr<std::vector<SocketAddress>> ResolveAddress(const std::string& address, int flags);
 
 class NameLookup {
@@ -33,12 +33,14 @@ class NameLookup {
   // `ask` resolves an address and may block.
   explicit NameLookup(std::string address, AskFn ask = AskSystem);
 
-  // Returns the addresses. UNAVAILABLE if the name does not resolve, or not within `patience_ms`.
+  // Returns the socket addresses of the peer; a numeric address needs no lookup. UNAVAILABLE if the
+  // name does not resolve, or not within `patience_ms`.
   absl::StatusOr<std::vector<SocketAddress>> Find(int64_t patience_ms);
 
   // Starts a lookup unless a lookup is in flight. Does not wait.
   void Look();
-  // The last lookup's finding: the problem with the name and its remedy; "" without a problem.
+  // Says why the last lookup failed and what to do, or that the lookup in flight has no answer yet;
+  // "" after a success, and before the first lookup.
   std::string Problem() const;
 
   const std::string& address() const { return address_; }
@@ -49,10 +51,10 @@ class NameLookup {
 
   const std::string address_;
   const AskFn ask_;
-  const std::shared_ptr<State> state_;  // shared with the thread
+  const std::shared_ptr<State> state_;  // shared with the lookup's thread
 };
 
-// True if the address has a name to look up, and is neither a number nor a path.
+// True if the host of the address must be looked up: false for "10.0.0.7:1" and "unix:/path".
 bool HasName(const std::string& address);
 
 }  // namespace paracord

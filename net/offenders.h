@@ -1,7 +1,8 @@
 // Adds up the behaviour of all connections of a certificate, because a client may open many: the
-// requests begun and reset in a second, and how often a connection was cut for abuse. After a
-// second cut within a period, the certificate's new connections are refused for that period. Owned
-// by a listener; used by one thread.
+// requests begun and reset in a second, and how many connections were cut for beginning or
+// resetting too many requests. If two connections are cut within kWhileMs of each other, the
+// certificate's new connections are refused for kWhileMs. Owned by the relay (net/frame_relay.h);
+// used by one thread.
 #pragma once
 
 #include <algorithm>
@@ -19,21 +20,21 @@ class Offenders {
   static constexpr int64_t kWhileMs = 10000;
   static constexpr int kTimesMax = 2;
   // Resets per second of a certificate. Many tasks may share a certificate without an index, and
-  // each resets the calls that it gives up.
+  // each task resets the calls that it gives up.
   static constexpr uint64_t kResetsMax = 5 * FrameRate::kResetsMax;
-  // Requests per second of a read-only certificate, such as a monitor's.
+  // Requests per second of a monitor's or an operator's certificate.
   static constexpr uint64_t kLooksMax = 500;
 
-  // Counts requests reset by a connection of this certificate, and requests begun if the
-  // certificate is read-only. Returns false above the limits. "" means no certificate, shared by
-  // many clients: nothing is counted.
+  // Counts `resets` requests reset by a connection of this certificate, and `looks` requests begun;
+  // the caller passes 0 `looks` unless the certificate is a monitor's or an operator's. Returns
+  // false above a limit. For clients without a certificate, "", nothing is counted.
   bool Allow(const std::string& certificate, uint64_t resets, uint64_t looks, int64_t now_ms) {
     if (certificate.empty() || resets + looks == 0) return true;
     Conduct& conduct = Of(certificate, now_ms);
     const bool few_resets = conduct.resets.Allow(resets, now_ms);
     return conduct.looks.Allow(looks, now_ms) && few_resets;
   }
-  // Notes that a connection with this certificate was cut.
+  // Counts a cut of a connection with this certificate.
   void Cut(const std::string& certificate, int64_t now_ms) {
     if (certificate.empty()) return;
     Conduct& conduct = Of(certificate, now_ms);
@@ -52,7 +53,7 @@ class Offenders {
   struct Conduct {
     FrameRate resets{kResetsMax};
     FrameRate looks{kLooksMax};
-    int times = 0;  // cuts within the period
+    int times = 0;  // cuts, each within kWhileMs of the one before
     int64_t cut_ms = 0;
     int64_t seen_ms = 0;
   };

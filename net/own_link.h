@@ -1,7 +1,8 @@
-// A link to a service of the own process. Request and reply are handed over by reference, without
-// copies. A lane, an executor, hands calls to the service one after the other, never on the
-// caller's thread; `done` runs on the thread that replies, or on the loop if the deadline passes,
-// and must not block. See common/rpc.h.
+// A link to a service of this process (common/rpc.h). Request and reply are handed over by
+// reference, without copies. An executor, called a lane here, hands calls to the service one after
+// the other, never on the caller's thread. `done` must not block; it runs on the thread that
+// replies, on the loop if the deadline passes, on the thread that destroys the link, or inside Call
+// with RESOURCE_EXHAUSTED if 1024 calls are open.
 #pragma once
 
 #include <functional>
@@ -24,13 +25,13 @@ class OwnLink : public Link {
   // after the link is destroyed. `loop`, which keeps deadlines, and the lanes outlive the link.
   // Errors name `address`.
   OwnLink(std::string address, std::shared_ptr<Service> service, EventLoop& loop, LaneOf lane_of);
-  // Unanswered calls get CANCELLED on both sides; afterwards no `done` runs any more.
+  // Unanswered calls get CANCELLED, and the service's OnCancel functions run; afterwards no `done`
+  // runs any more.
   ~OwnLink() override;
 
   void Call(std::string_view method, Parts request, int64_t deadline_ms, ReplyFn done) override;
   const std::string& address() const override { return address_; }
-  // The service reads requests in the caller's memory. A reply stays valid as long as its reader
-  // holds the reply.
+  // The service reads requests in the caller's memory. A reply stays valid as long as its Cord.
   bool shares_memory() const override { return true; }
 
  private:
@@ -39,7 +40,7 @@ class OwnLink : public Link {
   const std::string address_;
   const std::shared_ptr<Service> service_;
   const LaneOf lane_of_;
-  // Shared with calls being served, which may outlive the link.
+  // Shared with the calls that the service has not answered, which may outlive the link.
   const std::shared_ptr<Calls> calls_;
 };
 

@@ -1,4 +1,5 @@
-// Packets of a SOCK_SEQPACKET socket, perhaps with a descriptor. Free functions, any thread.
+// Receives and sends packets of a SOCK_SEQPACKET socket, each with at most one descriptor. The
+// functions may be called from any thread.
 #pragma once
 
 #include <sys/types.h>
@@ -10,13 +11,13 @@ namespace paracord {
 
 struct ReceivedPacket {
   ssize_t size = 0;    // the result of recvmsg
-  bool whole = false;  // nothing of the packet or its descriptor was cut off
-  int fd = -1;         // the caller closes it
+  bool whole = false;  // not empty, and nothing of the packet or its descriptors was cut off
+  int fd = -1;         // the descriptor, which the caller closes; -1: the packet has none
 };
 ReceivedPacket ReceivePacket(int socket, std::span<char> room);
 
-// Sends like sendmsg, without waiting. A descriptor `fd` is attached unless -1; the caller still
-// owns `fd`.
+// Sends without waiting, and returns the result of sendmsg. A descriptor `fd` is attached unless
+// -1; the caller still owns `fd`.
 ssize_t SendPacket(int socket, std::string_view bytes, int fd);
 
 }  // namespace paracord

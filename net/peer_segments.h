@@ -1,6 +1,6 @@
-// The memory files of a connection between processes of a host (net/shared_connection.h): our
-// segments known to the peer, and the peer's segments mapped here. Plain values; the connection
-// says which of its threads uses which.
+// The segments (memory files, common/shared_memory.h) of a connection between processes of a host
+// (net/shared_connection.h): our segments known to the peer, and the peer's segments mapped here.
+// Neither class is thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +18,9 @@ namespace paracord {
 // Our segments known to the peer.
 class ToldSegments {
  public:
-  // Returns false if the peer has been told already.
+  // Adds a segment. Returns false if the peer has already been told of the segment.
   bool Add(uint64_t segment) { return told_.insert(segment).second; }
-  // Forgets and returns the segments given back since the last call.
+  // Removes and returns the segments that were returned to the kernel since the last call.
   std::vector<uint64_t> TakeClosed() {
     std::vector<uint64_t> taken;
     const uint64_t closed = SharedSegmentsClosed();
@@ -37,16 +37,18 @@ class ToldSegments {
   uint64_t closed_seen_ = 0;  // value of SharedSegmentsClosed at the last call
 };
 
-// The peer's segments, mapped here. A reader holds the mapping itself.
+// The peer's segments, mapped here, keyed by the peer's number. A mapping stays as long as a reader
+// holds the pointer from Find, also after Unmap and Clear.
 class PeerSegments {
  public:
-  // Maps `fd` and takes ownership. Returns false if mmap fails or the number is already mapped.
+  // Maps `fd` and takes ownership. Returns false if SharedMapping::Map does not take the file, or
+  // the number is already mapped.
   bool Map(uint64_t segment, int fd, uint64_t bytes) {
     std::optional<SharedMapping> mapping = SharedMapping::Map(fd, bytes);
     if (!mapping.has_value()) return false;
     return mapped_.emplace(segment, std::make_shared<SharedMapping>(*std::move(mapping))).second;
   }
-  // Returns false for an unknown number.
+  // Returns false if no segment of this number is mapped.
   bool Unmap(uint64_t segment) { return mapped_.erase(segment) == 1; }
   std::shared_ptr<const SharedMapping> Find(uint64_t segment) const {
     const auto it = mapped_.find(segment);

@@ -1,11 +1,12 @@
 // The port of a daemon. The multiplexer serves streams (net/stream_connection.h) and hands all
 // other connections to gRPC; both protocols share the port. A stream begins with its greeting or,
 // under TLS, with a ClientHello that offers the streams' protocol. The multiplexer's own thread
-// does the TLS handshake and reads the greeting, with the token where one is required. Until both
-// are done the connection is unauthenticated: it has no thread, takes no peer's place, and is
-// closed after a timeout or when there are too many like it. A TLS port closes connections that
-// begin with anything but a ClientHello. If a burst of connections uses up the file descriptors,
-// the rest wait in the kernel's backlog, and the multiplexer logs a line.
+// does the TLS handshake and reads the greeting, with the token where one is required. Until the
+// greeting is read the connection is unauthenticated: it has no thread, counts in no limit of
+// streams, and is closed after 5 s, or as the oldest when more than 1024 are unauthenticated. A TLS
+// port closes connections that do not begin with a ClientHello of at most kClientHelloMax. If a
+// burst of connections uses up the file descriptors, the rest wait in the kernel's backlog, though
+// each attempt to accept (every 100 ms) may close one, and the multiplexer logs a line.
 #pragma once
 
 #include <poll.h>
@@ -31,14 +32,16 @@ namespace paracord {
 
 class PortMultiplexer {
  public:
-  // Binds the address, with the errors of ListenAt.
+  // Binds the address. Errors are those of ListenAt; RESOURCE_EXHAUSTED if no descriptor is left.
   static absl::StatusOr<std::unique_ptr<PortMultiplexer>> Listen(const std::string& address);
   ~PortMultiplexer();  // ends the streams; connections handed to gRPC stay open
   PortMultiplexer(const PortMultiplexer&) = delete;
   PortMultiplexer& operator=(const PortMultiplexer&) = delete;
 
-  // Starts to accept. `others` gets each gRPC connection as a connected, non-blocking socket from
-  // which nothing has been read. With `credentials` the port asks for TLS.
+  // Starts to accept; called once. `others` gets each gRPC connection as a connected, non-blocking
+  // socket from which nothing has been read, on the multiplexer's thread. If `credentials` are set,
+  // every connection must be under TLS. `refused` is told of connections that are closed for want
+  // of TLS, of a valid certificate, or of the right to call Exchange.
   void Open(StreamConnection::Serving streams, std::function<void(int fd)> others,
             std::shared_ptr<Credentials> credentials = nullptr,
             std::shared_ptr<RefusedPeers> refused = std::make_shared<RefusedPeers>());
@@ -53,13 +56,13 @@ class PortMultiplexer {
     int fd = -1;
     // Owns the socket once the connection is known to be a stream.
     std::unique_ptr<Channel> channel;
-    TlsChannel* shakes = nullptr;  // the channel, while there is a handshake
-    RelayedPeer peer;              // after the handshake
+    TlsChannel* shakes = nullptr;  // `channel` during its TLS handshake, and otherwise null
+    RelayedPeer peer;              // set after the handshake; in plain text when `channel` is
     ClientGreeting greeting;
     int64_t since_ms = 0;
-    // What poll waits for; 0: peek again after kLookAgainMs if more bytes came.
+    // The events that poll waits for; 0: Run peeks again after 20 ms if more bytes came.
     short events = POLLIN;
-    int seen = 0;  // bytes of the ClientHello or greeting at the last look
+    int seen = 0;  // bytes of the ClientHello that had come at the last peek
   };
 
   explicit PortMultiplexer(ListeningSockets sockets);
@@ -81,14 +84,14 @@ class PortMultiplexer {
 
   const ListeningSockets sockets_;
   const int stop_fd_;
-  const int descriptors_;  // limit of this process
+  const int descriptors_;  // the most descriptors of this process
   StreamConnection::Serving streams_;
   std::function<void(int)> others_;
   std::shared_ptr<Credentials> credentials_;  // null: the port is plain
   std::shared_ptr<RefusedPeers> refused_;
   std::vector<UnauthenticatedConnection> unauthenticated_;  // used by the multiplexer's thread
   std::optional<int64_t> said_full_ms_;                     // used by the multiplexer's thread
-  ServedConnections served_;  // used by the multiplexer's thread while it runs
+  ServedConnections served_;  // used by the multiplexer's thread; destroyed after its end
   std::thread thread_;
 };
 

@@ -1,5 +1,5 @@
-// Pooled buffers for receiving messages: touching a fresh page costs more than copying a page from
-// the socket. Process-wide, thread-safe.
+// A pool of buffers of kReceiveBufferBytes for receiving messages: the first access to a fresh page
+// costs more than copying a page from the socket. One pool for the process; thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,8 @@ namespace paracord {
 
 inline constexpr size_t kReceiveBufferBytes = 1 << 20;
 
-// From now on the pool keeps unused buffers only as far as they fit in the share.
+// From now on the pool keeps an unused buffer only if the share has room for it. Before the first
+// call, the pool keeps up to 64 unused buffers.
 void KeepReceiveBuffersIn(std::shared_ptr<MemoryShare> share);
 
 char* TakeReceiveBuffer();  // never null, aligned to 64 bytes

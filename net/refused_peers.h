@@ -1,6 +1,6 @@
 // The clients refused or cut off by this process: how many, which certificates and why, for the
-// log, for metrics and for a listener of every refusal. Shared by the listeners of a process and
-// the monitor; thread-safe.
+// log, for metrics and for a function that hears each logged refusal. Shared by the listeners of a
+// process and the monitor; thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -17,31 +17,34 @@ namespace paracord {
 
 class RefusedPeers {
  public:
-  // Why, in a word, for metrics.
+  // Why a client was refused. kTls: no TLS, or no valid certificate; kRight: the call is not
+  // allowed to the peer; kResets: too many requests begun or reset; kFrames: abuse of HTTP/2.
   enum class Cause { kTls, kRight, kResets, kFrames };
+  // The word of the cause in metrics, such as "tls".
   static const char* NameOf(Cause cause);
 
   struct Refusal {
     Cause cause = Cause::kTls;
-    const char* what = "refuses";  // or "cuts", for a connection already served
-    std::string address;           // the client's
-    std::string certificate = "";  // the believed certificate's name and serial; "" of strangers
+    const char* what = "refuses";  // "cuts" for a connection already served
+    std::string address;           // the client's address
+    std::string certificate = "";  // name and serial of a verified certificate; "" without one
     std::string why;
   };
-  // Counts a refusal. Logs at most once a second, because a stranger can be refused as often as it
-  // can connect.
+  // Counts a refusal. Logs at most one refusal a second, because a stranger can be refused as often
+  // as it can connect.
   void Note(const Refusal& refusal);
-  // Sets `hear`, called with the sentence of each logged refusal, on a listener's thread.
+  // From now on each logged sentence is passed to `hear`, on the thread that calls Note.
   void Tell(std::function<void(const std::string& sentence)> hear);
 
-  using Who = std::pair<Cause, std::string>;  // why, and the certificate's name
-  // Refusals by certificate; beyond a number of certificates, further ones count as strangers.
+  using Who = std::pair<Cause, std::string>;  // the cause, and Refusal::certificate
+  // The number of refusals of each pair. Once kCertificatesMax pairs are counted, the refusals of
+  // new pairs count under the certificate "".
   std::map<Who, uint64_t> counts() const;
   // The newest logged sentence; "" before the first.
   std::string last() const;
 
  private:
-  static constexpr size_t kCertificatesMax = 64;  // each is a line of the metrics
+  static constexpr size_t kCertificatesMax = 64;  // the most pairs; each is a line of the metrics
 
   OncePerSecond may_say_;
   mutable Mutex mu_;

@@ -1,5 +1,5 @@
-// The peer behind each connection that a relay hands to gRPC. gRPC sees only the relay's socket,
-// whose name is the key here. Shared by the relay and gRPC's threads; thread-safe.
+// The peers behind the connections that a relay (net/frame_relay.h) hands to gRPC, keyed by the
+// name of the relay's socket, which gRPC sees. Shared by the relay and gRPC's threads; thread-safe.
 #pragma once
 
 #include <map>
@@ -17,14 +17,15 @@ namespace paracord {
 
 struct RelayedPeer {
   Access access;
-  bool needs_token = false;  // must show the token with each call
-  bool is_known = false;     // has shown the token once
-  bool ended = false;        // the peer sends no more
+  bool needs_token = false;  // the peer has to show the token with each call
+  bool is_known = false;     // gRPC has seen the token in a call of the peer
+  bool ended = false;        // the peer has closed its sending direction
   PeerCertificate certificate = {};
 };
 
-// Returns the peer of a connection after its handshake; UNAUTHENTICATED if the certificate is of
-// another cluster. A peer without a certificate may have to show the token.
+// Returns the peer of a connection after its handshake. A peer without a certificate has to show
+// the token, if the cluster has one. UNAUTHENTICATED without certificate and token, and for a
+// certificate without an identity or of another cluster.
 absl::StatusOr<RelayedPeer> PeerBehind(const TlsChannel& tls, Credentials& credentials);
 
 class RelayedPeers {
@@ -38,7 +39,7 @@ class RelayedPeers {
     const auto found = peers_.find(name);
     if (found != peers_.end()) found->second.ended = true;
   }
-  // Also true for an unknown or closed connection.
+  // True if the peer of the connection has ended, and for a name that is not (any longer) here.
   bool Ended(const std::string& name) const {
     MutexLock lock(mu_);
     const auto found = peers_.find(name);
@@ -48,7 +49,7 @@ class RelayedPeers {
     MutexLock lock(mu_);
     peers_.erase(name);
   }
-  // Notes that the peer has shown the token.
+  // Sets is_known: the peer has shown the token.
   void Know(const std::string& name) {
     MutexLock lock(mu_);
     if (const auto found = peers_.find(name); found != peers_.end()) found->second.is_known = true;

@@ -1,12 +1,12 @@
-// Bounds the bytes of all requests arriving or being answered (back-pressure). A call whose bytes
-// exceed the limit stops reading until there is room, and the network's flow control stops its
-// peer. The oldest arriving call may always read on, to guarantee progress; hence the sum exceeds
-// the limit by at most the rest of a request, which has a limit of its own. Small requests never
-// wait. While other calls wait, the oldest call must make progress: a silent or slow peer is
+// Bounds the bytes of all requests arriving or being answered (back-pressure), counted in a share
+// of the process's memory. When the sum exceeds the share's limit, calls stop reading until there
+// is room, and the network's flow control stops their peers. The oldest arriving call may always
+// read on, to guarantee progress, and small requests never wait; hence the sum may exceed the
+// limit. While other calls wait, the oldest call must make progress: a silent or slow peer is
 // dropped. A call of the request budget may stand for several requests of a connection that cannot
-// be paused separately; parts of them may have arrived when the call is no longer the oldest. If
-// the sum exceeds the limit by more than the largest allowed request, the call with the most bytes
-// is dropped. The bytes count in a share of the process's memory. Thread-safe.
+// be paused separately; parts of the requests may have arrived when the call is no longer the
+// oldest. If the sum exceeds the limit by more than the largest allowed request, the arriving call
+// with the most bytes is dropped; the oldest only if it alone exceeds one request. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +29,8 @@ namespace paracord {
 
 class RequestBudget {
  public:
-  // While other calls wait, the oldest call must receive kMovedMin bytes within its patience or be
-  // dropped. Checked whenever a call begins or reads, and by Look.
+  // While other calls wait, the oldest call must receive kMovedMin bytes within its `patience_ms`
+  // or is dropped. Begin, Take and Look check this.
   static constexpr uint64_t kMovedMin = 64 << 10;
   static constexpr int64_t kPatienceMs = 5000;
 
@@ -42,21 +42,22 @@ class RequestBudget {
                          std::function<int64_t()> now_ms = SteadyMs)
       : share_(std::move(share)), small_bytes_(small_bytes), now_ms_(std::move(now_ms)) {}
 
-  // Registers a call, younger than all earlier calls, and returns its number. `drop` ends the call;
-  // it runs at most once, on the thread of another call.
+  // Registers a call, younger than all earlier calls, and returns its number, from 1. `drop` shall
+  // make the caller end the call. It runs at most once, inside a Begin, Take or Look of any call,
+  // this one's included, on any thread, and perhaps just after End.
   uint64_t Begin(std::function<void()> drop = nullptr, int64_t patience_ms = kPatienceMs);
   // Reports `bytes` received by the call in all, including bytes not yet counted by Take.
   void Moved(uint64_t call, uint64_t bytes);
   void Look();
-  // Counts `bytes` more of the call. Returns true if the call may read on; otherwise `resume` runs
-  // once, on another thread, when there is room.
+  // Counts `bytes` more of the call. Returns true if the call may read on. Otherwise `resume` runs
+  // once, on the thread that makes room, perhaps before Take returns; never if the call ends first.
   bool Take(uint64_t call, uint64_t bytes, std::function<void()> resume);
-  void Give(uint64_t call, uint64_t bytes);  // frees some of its bytes
+  void Give(uint64_t call, uint64_t bytes);  // frees `bytes` of the call's bytes
   void Keep(uint64_t call, uint64_t bytes);  // frees all but `bytes`; the call may have ended
   void Arrived(uint64_t call);               // the call is complete and reads no more
   // Counts a complete request received elsewhere, and returns its number, for End.
   uint64_t Hold(uint64_t bytes);
-  void End(uint64_t call);  // frees its bytes; `resume` may still be about to run
+  void End(uint64_t call);  // frees the call's bytes; its `resume` may still be about to run
 
   uint64_t bytes() const;
   bool full() const { return share_->bytes() > static_cast<int64_t>(share_->bytes_max()); }
@@ -66,7 +67,7 @@ class RequestBudget {
  private:
   struct Call {
     uint64_t bytes = 0;
-    uint64_t moved = 0;  // received bytes, a lower bound
+    uint64_t moved = 0;  // the bytes received, as of the last Moved
     int64_t patience_ms = 0;
     std::function<void()> drop;
     std::function<void()> resume;  // set while the call waits
@@ -88,14 +89,15 @@ class RequestBudget {
   std::map<uint64_t, Call> calls_ ABSL_GUARDED_BY(mu_);
   std::set<uint64_t> arriving_ ABSL_GUARDED_BY(mu_);  // the oldest first
   std::set<uint64_t> waiting_ ABSL_GUARDED_BY(mu_);   // calls that have a `resume`
-  // The oldest call while others wait, and its bytes when the waiting began.
+  // The oldest call while others wait; its `patience_ms` run from watched_ms_, when it had
+  // watched_bytes_.
   uint64_t watched_ ABSL_GUARDED_BY(mu_) = 0;
   uint64_t watched_bytes_ ABSL_GUARDED_BY(mu_) = 0;
   int64_t watched_ms_ ABSL_GUARDED_BY(mu_) = 0;
   int64_t looked_ms_ ABSL_GUARDED_BY(mu_) = 0;
 };
 
-// The answer to a request above the largest allowed size.
+// The answer to a request of more than `bytes_max`, the largest allowed size.
 inline absl::Status RequestTooLarge(uint64_t bytes_max) {
   return LimitError(
       absl::StrCat("a request of more than ", HumanBytes(bytes_max),

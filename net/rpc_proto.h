@@ -1,4 +1,4 @@
-// Calls whose messages are generated protobuf messages of modest size: all calls except Exchange.
+// Calls with generated protobuf messages of modest size: all calls except Exchange and Stage.
 #pragma once
 
 #include <future>
@@ -28,7 +28,7 @@ Parts ToParts(const Message& message) {
   return Parts{absl::Cord(message.SerializeAsString())};
 }
 
-// Makes a call; `done` takes an absl::StatusOr<Reply>.
+// Makes a call; `done` takes an absl::StatusOr<Reply>. A malformed reply gives INVALID_ARGUMENT.
 template <class Reply, class Request, class Done>
 void CallProto(Link& link, std::string_view method, const Request& request, int64_t deadline_ms,
                Done done) {

@@ -15,14 +15,14 @@ namespace paracord {
 class ServedConnections {
  public:
   ServedConnections() = default;
-  ~ServedConnections();  // ends all
+  ~ServedConnections();  // aborts all connections and joins their threads
   ServedConnections(const ServedConnections&) = delete;
   ServedConnections& operator=(const ServedConnections&) = delete;
 
-  // Starts a thread for `run`, which ends when its peer has gone, or soon after `abort`. Returns
-  // false, without keeping anything, at the limit of all connections, at `of_task_max` connections
-  // of `task`, or if the system gives no thread. Connections with an empty `task` count only in the
-  // limit of all.
+  // Starts a thread for `run`, which returns when its peer has gone, or soon after `abort`. Returns
+  // false, without keeping anything, if there are 1024 connections, or `of_task_max` connections
+  // of `task`, or if the system gives no thread. An empty `task` has no limit of its own. A
+  // connection counts until Reap has joined its thread.
   bool Add(std::function<void()> run, std::function<void()> abort, const std::string& task = "",
            int64_t of_task_max = 0, PeerCertificate certificate = {});
   void Reap();  // joins the threads of ended connections

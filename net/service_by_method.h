@@ -26,7 +26,7 @@ class ServiceByMethod : public Service {
               std::shared_ptr<ServerCall> call) override;
 
   // Hands no more calls to the service, and waits until every Handle of the service has returned. A
-  // service that calls Remove from its own Handle deadlocks.
+  // service that calls Remove for itself from its own Handle deadlocks.
   void Remove(std::string_view name);
 
  private:

@@ -1,11 +1,12 @@
-// Calls between two processes of a host, in both directions of a SOCK_SEQPACKET socket. A packet
-// (proto/shared_memory.proto) carries small payload inline and names places in shared memory for
-// large payload; the receiver reads large payload in place.
+// Calls between two processes of a host over a SOCK_SEQPACKET socket. A packet
+// (proto/shared_memory.proto) carries small payload inline, and names places in shared memory for
+// payload that is large or already there; the receiver reads such payload in place.
 //
 // Who may reuse memory, and when: The sender of a message leaves the memory of the payload
 // unchanged until the receiver releases the message (RELEASE) or shuts down its sending direction.
-// A side shuts down only after releasing every received message; a process that dies has released
-// everything. Hence nobody reads reused memory, with one exception.
+// A side shuts down only after releasing every received message (except by Abort, when a listener
+// ends); a process that dies has released everything. Hence nobody reads reused memory, with one
+// exception.
 //
 // The exception: The serving side takes its memory back from a caller that keeps a reply for longer
 // than reply_patience_ms (a stopped process, for example) or violates the protocol. The serving
@@ -16,10 +17,10 @@
 // by a full barrier (store-load ordering): no torn read goes unnoticed.
 //
 // A peer can do no harm: places are checked, segments are sealed against shrinking and limited in
-// number (over all connections), payload is only numbers, and the request budget of the serving
+// number (over all connections), payload holds no pointers, and the request budget of the serving
 // side bounds inline payload and places. One thread (Run) reads each connection, and sends packets
-// that found no room in the socket; everything else may be used from any thread, and waits for no
-// peer.
+// that found no room in the socket; all other functions may be called from any thread, and wait for
+// no peer.
 #pragma once
 
 #include <sys/types.h>
@@ -52,7 +53,8 @@ class SharedConnection : public std::enable_shared_from_this<SharedConnection> {
   static constexpr int64_t kReplyPatienceMs = 15000;
 
   // Takes ownership of `fd`, a connected socket. `service` and `request_budget` are null on the
-  // dialling side. The owner then calls Run once. `reply_patience_ms` is how long a caller may keep
+  // dialling side. The owner then calls Run once. `request_bytes_max` limits each received message,
+  // request or reply; `peer` is named in errors; `reply_patience_ms` is how long a caller may keep
   // a reply; `access` says which calls the peer may make.
   SharedConnection(int fd, Service* service, std::shared_ptr<RequestBudget> request_budget,
                    uint64_t request_bytes_max, std::string peer,
@@ -61,8 +63,8 @@ class SharedConnection : public std::enable_shared_from_this<SharedConnection> {
   SharedConnection(const SharedConnection&) = delete;
   SharedConnection& operator=(const SharedConnection&) = delete;
 
-  // Reads the socket until the peer has closed it. Runs the service's Handle and the `done` of
-  // calls on the calling thread.
+  // Reads the socket until the peer has closed it or violates the protocol, or until Abort. Runs
+  // the service's Handle and the `done` of answered calls on the thread that calls Run.
   void Run();
 
   // True while new calls can be made.
@@ -70,13 +72,14 @@ class SharedConnection : public std::enable_shared_from_this<SharedConnection> {
   // False if the peer may have reused the memory of its replies. A caller asks after reading a
   // reply; if false, the reply may be torn and must be discarded.
   bool replies_valid() const;
-  // Sends a request. `done` runs once: with the reply, or with DEADLINE_EXCEEDED, UNAVAILABLE (the
-  // connection broke) or CANCELLED (Close).
+  // Sends a request. `done` runs once: with the reply, with the peer's status, or with
+  // DEADLINE_EXCEEDED, UNAVAILABLE (the connection broke) or CANCELLED (Close).
   void Call(std::string_view method, Parts request, int64_t deadline_ms, ReplyFn done);
   // Ends the calls of this side: unanswered calls get CANCELLED, and after Close returns no `done`
-  // runs any more. The socket is closed when all received messages are released.
+  // runs any more, except a `done` that called Close. The sending direction is shut down when all
+  // received messages are released.
   void Close();
-  // Closes, and shuts the socket down at once, to make Run return soon whatever the peer does.
+  // Closes, and shuts both directions down at once, to make Run return soon whatever the peer does.
   // Memory still being read by the peer may then be reused; the peer notices by replies_valid().
   void Abort();
 
@@ -88,8 +91,8 @@ class SharedConnection : public std::enable_shared_from_this<SharedConnection> {
     uint64_t call = 0;
     std::string method;
     absl::Cord bytes;
-    uint64_t inline_bytes = 0;                 // payload received through the socket
-    uint64_t places = 0;                       // places in the peer's memory
+    uint64_t inline_bytes = 0;                 // bytes of payload received through the socket
+    uint64_t places = 0;                       // number of places in the peer's memory
     std::shared_ptr<Received> received;        // set if `bytes` points to the peer's memory
     std::unique_ptr<BudgetedRequest> counted;  // set on the serving side
     bool whole = false;  // all packets have come; the request budget may still have no room
@@ -131,7 +134,7 @@ class SharedConnection : public std::enable_shared_from_this<SharedConnection> {
   const Access access_;
   CallTable table_;
 
-  // State of the reading thread.
+  // Members used by the reading thread only, up to buffer_.
   PeerSegments theirs_;
   std::unique_ptr<Message> arriving_;  // packets of a message are consecutive
   // When a reply was first seen to be late.
@@ -143,11 +146,13 @@ class SharedConnection : public std::enable_shared_from_this<SharedConnection> {
 
   mutable Mutex mu_;
   bool broken_ ABSL_GUARDED_BY(mu_) = false;   // nothing is sent any more
-  bool closing_ ABSL_GUARDED_BY(mu_) = false;  // shuts down once nothing received is referenced
-  // Set by the serving side when it takes back its replies, released or not.
+  bool closing_ ABSL_GUARDED_BY(mu_) = false;  // shuts down once received_ is 0
+  // The serving side takes back the memory of its replies, released or not.
   bool takes_back_ ABSL_GUARDED_BY(mu_) = false;
-  uint64_t received_ ABSL_GUARDED_BY(mu_) = 0;  // messages of the peer that are still referenced
-  std::map<uint64_t, Sent> sent_ ABSL_GUARDED_BY(mu_);  // messages not yet released
+  // How many received messages in the peer's memory are still referenced here.
+  uint64_t received_ ABSL_GUARDED_BY(mu_) = 0;
+  // Our messages with payload in shared memory that the peer has not released, keyed by call.
+  std::map<uint64_t, Sent> sent_ ABSL_GUARDED_BY(mu_);
   ToldSegments ours_ ABSL_GUARDED_BY(mu_);
   PacketQueue packets_;  // guarded by mu_, except wake_fd
 };

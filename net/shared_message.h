@@ -1,6 +1,7 @@
-// Converts a message of a shared connection (net/shared_connection.h) into packets with small
-// payload inline and places in shared memory for large payload. Works without a lock, because
-// payload outside shared memory is first copied there.
+// Converts a message of a shared connection (net/shared_connection.h) into packets. Payload in
+// shared memory is named by its place. Other payload is carried inline in chunks of up to 8 KiB;
+// larger chunks are first copied into shared memory. Called without the connection's lock, because
+// the copies take time.
 #pragma once
 
 #include <cstddef>
@@ -16,18 +17,18 @@
 namespace paracord {
 
 inline constexpr size_t kPacketBytes = 32 << 10;
-// Limit of a message: small tensors and headers.
+// The most inline bytes of a message, which are its small tensors and headers.
 inline constexpr uint64_t kInlineBytesMax = 64 << 20;
-inline constexpr uint64_t kPlacesMax = 1 << 20;  // limit of a message
+inline constexpr uint64_t kPlacesMax = 1 << 20;  // the most places of a message
 
 struct SharedMessage {
-  std::vector<std::string> packets;  // in order
-  std::vector<absl::Cord> kept;      // the memory named by the packets' places
-  std::vector<uint64_t> segments;    // segments of the places, each once
-  std::string_view problem;          // why the message cannot be sent; "": ready to send
+  std::vector<std::string> packets;  // serialized SharedPackets, in the order to send
+  std::vector<absl::Cord> kept;      // hold the memory that the packets' places name
+  std::vector<uint64_t> segments;    // the segments of all places, each listed once
+  std::string_view problem;          // why the message cannot be sent; "": it can
 };
 
-// `first` describes the message without payload; `parts` are the payload.
+// `first` is the first packet without its payload; `parts` are the payload.
 SharedMessage MakeSharedMessage(SharedPacket first, const Parts& parts);
 
 }  // namespace paracord

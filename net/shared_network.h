@@ -1,8 +1,9 @@
 // A network that uses shared memory between processes of a host. A peer listens under its boot id
 // at an abstract unix socket; DialBoot tries this socket first. The kernel reports the user at the
 // other end: memory is shared only with processes of the same user and of root, who could read the
-// memory anyway, and both sides close any other socket before reading a byte. All other calls, and
-// failed dials, use the network beneath. Owned by main; threads as in common/rpc.h.
+// memory anyway, and each side closes a connection to any other user before reading a byte. If the
+// dial fails or the connection ends later, calls use the network beneath, as do Dial and Listen.
+// Owned by main; threads as in common/rpc.h.
 #pragma once
 
 #include <sys/types.h>
@@ -27,8 +28,9 @@ class SharedNetwork : public Network {
     return beneath_.Listen(address, service);
   }
 
-  // Listens until the returned listener is destroyed. `service` must outlive the listener. Every
-  // peer gets `access`.
+  // Listens for DialBoot of other processes until the returned listener is destroyed. `service`
+  // must outlive the listener. `access` are the rights of every peer. UNAVAILABLE if the socket
+  // cannot be made.
   static absl::StatusOr<std::unique_ptr<Listener>> Offer(
       const std::string& boot_id, Service& service, std::shared_ptr<RequestBudget> request_budget,
       int64_t reply_patience_ms = SharedConnection::kReplyPatienceMs, const Access& access = {});

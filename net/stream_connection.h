@@ -1,11 +1,10 @@
-// Calls between two processes of ours over a connected stream (proto/stream.proto), plain or under
+// Calls between two Paracord processes over a connected stream (proto/stream.proto), plain or under
 // TLS (net/channel.h), without the copies and wake-ups of HTTP/2. Payload is sent from where it
 // lies, and received into pooled buffers or a ReplySink. One thread (Run) reads the connection and
-// writes what the socket did not take at once; everything else may be used from any thread.
+// writes what the socket did not take at once; all other functions may be called from any thread.
 //
 // A peer can do no harm: sizes are checked, memory is allocated as bytes arrive, requests count in
-// the request budget of their listener, and the body of a call that the peer may not make is not
-// kept.
+// the listener's request budget, and the body of a call that the peer may not make is dropped.
 #pragma once
 
 #include <atomic>
@@ -33,17 +32,17 @@ namespace paracord {
 
 class StreamConnection : public std::enable_shared_from_this<StreamConnection> {
  public:
-  // The members of the serving side; empty on the calling side.
+  // What the serving side needs; all members are empty on the calling side.
   struct Serving {
     Service* service = nullptr;
     std::shared_ptr<RequestBudget> request_budget;
-    uint64_t request_bytes_max = 0;
-    Access access = {};  // the peer's rights
+    uint64_t request_bytes_max = 0;  // a larger request is refused with OUT_OF_RANGE
+    Access access = {};              // the calls that the peer may make
   };
 
-  // Takes a connected channel after the greeting. The owner then calls Run once. `believes`, which
-  // may be null, says whether the peer's certificate is still valid: on the calling side Run asks
-  // once a second, on its thread, and ends the connection on false.
+  // Takes a connected channel after the greeting. The owner then calls Run once. `peer` is named in
+  // errors. `believes`, which may be null, says whether the peer's certificate is still valid: on
+  // the calling side Run asks once a second, on its thread, and ends the connection on false.
   StreamConnection(std::unique_ptr<Channel> channel, Serving serving, std::string peer,
                    std::function<bool()> believes = nullptr);
   // Takes ownership of `fd`, with a plain channel.
@@ -53,16 +52,17 @@ class StreamConnection : public std::enable_shared_from_this<StreamConnection> {
   StreamConnection(const StreamConnection&) = delete;
   StreamConnection& operator=(const StreamConnection&) = delete;
 
-  // Reads the channel until the peer closes it, or Close. Runs the service's Handle and the `done`
-  // of calls on the calling thread.
+  // Reads the channel until Close, or until the peer closes it, violates the protocol or counts as
+  // gone. Runs the service's Handle and the `done` of answered calls on the thread that calls Run.
   void Run();
 
   bool alive() const;
-  // Sends a request; `done` runs once. `sink` may be nullptr.
+  // Sends a request. `done` runs once: with the reply, the peer's status, DEADLINE_EXCEEDED,
+  // UNAVAILABLE (the connection broke) or CANCELLED (Close). `sink` may be nullptr.
   void Call(std::string_view method, Parts request, int64_t deadline_ms,
             std::shared_ptr<ReplySink> sink, ReplyFn done);
   // Ends the connection: unanswered calls get CANCELLED, and after Close returns no `done` runs any
-  // more.
+  // more, except a `done` that called Close.
   void Close();
 
  private:
@@ -70,8 +70,8 @@ class StreamConnection : public std::enable_shared_from_this<StreamConnection> {
   struct Arriving {
     StreamFrame frame;
     ArrivingBody body;
-    bool wanted = false;   // false: read and dropped
-    uint64_t request = 0;  // the request's number in the request budget
+    bool wanted = false;   // false: the body is read and dropped
+    uint64_t request = 0;  // the request's number in the request budget; 0: it has none
   };
 
   void Wait();
@@ -85,9 +85,9 @@ class StreamConnection : public std::enable_shared_from_this<StreamConnection> {
   void Count();
   bool Finished();
   void Reply(uint64_t call, uint64_t request, absl::StatusOr<Parts> reply);
-  void EndRequest(uint64_t request);  // 0: none
-  // Queues a frame for sending. `request` is the number of the request to end once the reply has
-  // been sent; 0: none, as for a refused call.
+  void EndRequest(uint64_t request);  // does nothing for 0
+  // Queues a frame for sending. `request` is the number of the request that ends in the request
+  // budget once the frame, a reply, has been sent; 0: no request ends.
   void Enqueue(StreamFrame frame, Parts parts, uint64_t request = 0);
   void Write(uint64_t bytes_max);
   bool TakeQueued();
@@ -102,15 +102,15 @@ class StreamConnection : public std::enable_shared_from_this<StreamConnection> {
   const std::function<bool()> believes_;
   CallTable table_;
 
-  // State of the reading thread.
-  std::vector<char> in_;  // received but not parsed: [in_begin_, in_end_)
+  // Members used by the reading thread only, up to arriving_.
+  std::vector<char> in_;  // the bytes received but not parsed are [in_begin_, in_end_)
   int64_t received_ms_ = 0;
   int64_t looked_ms_ = 0;    // when deadlines were last checked
   int64_t believed_ms_ = 0;  // when the peer's certificate was last checked
   uint64_t body_bytes_ = 0;  // received bytes of wanted bodies, in all
   size_t in_begin_ = 0;
   size_t in_end_ = 0;
-  bool any_ = false;     // a frame is arriving
+  bool any_ = false;     // the body of arriving_ is arriving
   bool called_ = false;  // the peer has made a call
   Arriving arriving_;
 
@@ -120,16 +120,18 @@ class StreamConnection : public std::enable_shared_from_this<StreamConnection> {
   std::atomic<bool> broken_ = false;  // nothing is transmitted any more
   std::atomic<bool> over_ = false;    // the reading thread has ended
 
-  // Used by the thread that set writing_, or by the reading thread while wants_room_ is set.
+  // Bytes being written, by the thread that set writing_, or by the reading thread while
+  // wants_room_ is set.
   absl::Cord out_;
 
   mutable Mutex mu_;
   bool writing_ ABSL_GUARDED_BY(mu_) = false;
-  bool wants_room_ ABSL_GUARDED_BY(mu_) = false;
-  absl::Cord queued_ ABSL_GUARDED_BY(mu_);          // comes after out_
-  uint64_t queued_bytes_ ABSL_GUARDED_BY(mu_) = 0;  // total
-  uint64_t written_bytes_ ABSL_GUARDED_BY(mu_) = 0;
-  std::deque<std::pair<uint64_t, uint64_t>> ends_ ABSL_GUARDED_BY(mu_);  // written bytes, request
+  bool wants_room_ ABSL_GUARDED_BY(mu_) = false;     // out_ waits for room in the socket
+  absl::Cord queued_ ABSL_GUARDED_BY(mu_);           // written after out_
+  uint64_t queued_bytes_ ABSL_GUARDED_BY(mu_) = 0;   // all bytes ever queued
+  uint64_t written_bytes_ ABSL_GUARDED_BY(mu_) = 0;  // all bytes ever written
+  // The unsent replies: written_bytes_ at the end of each, and its number in the request budget.
+  std::deque<std::pair<uint64_t, uint64_t>> ends_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace paracord

@@ -1,5 +1,6 @@
-// The greeting at the front of a stream (net/stream_connection.h), on both sides. A listener tells
-// streams from gRPC by the greeting; the dialling side learns that the listener let it in.
+// The greeting with which both sides begin a stream (net/stream_connection.h). A listener tells
+// streams from gRPC by the client's greeting; by the listener's greeting, the client learns that it
+// was let in.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +11,13 @@
 
 namespace paracord {
 
-// No gRPC connection begins with the first byte. A client with a token adds a space and the token
-// before the end of the line.
+// No gRPC connection begins with the greeting's first byte. A client with a token adds a space and
+// the token before the end of the line.
 inline constexpr char kStreamGreeting[] = "paracord/1\n";
-inline constexpr size_t kGreetedTokenMax = 1024;
+inline constexpr size_t kGreetedTokenMax = 1024;  // the most bytes of a token
 
-// Sends our greeting, with `token` unless empty, and waits for the peer's. Returns false if none
-// comes; sets `silent` to true if the peer sent nothing at all.
+// Sends our greeting, with `token` unless empty, and waits for the peer's greeting. Returns false
+// if that does not come within `patience_ms`; sets `silent` to true if no byte came in that time.
 bool GreetStream(Channel& channel, int64_t patience_ms, bool* silent = nullptr,
                  const std::string& token = "");
 
@@ -25,11 +26,11 @@ class ClientGreeting {
  public:
   enum class Step { kMore, kWhole, kBad };
   // Receives the available bytes of the greeting, and nothing behind it, without waiting. kBad: the
-  // client speaks another protocol, or has gone.
+  // client speaks another protocol, shows a token above kGreetedTokenMax, or has gone.
   Step Receive(Channel& channel);
   // The token of a whole greeting; empty if the client shows none.
   std::string_view token() const;
-  // Answers a whole greeting. Returns false if the client has gone.
+  // Sends the listener's greeting. Returns false if the client has gone.
   static bool Answer(Channel& channel);
 
  private:

@@ -1,7 +1,7 @@
-// A link to a peer that probably speaks streams (net/stream_connection.h). Connects on the first
-// call, and again after the connection broke. If no stream comes about (the peer does not speak
-// streams or fails verification, or a middlebox refuses them), calls use the link beneath. See
-// common/rpc.h.
+// A link (common/rpc.h) to a peer that probably speaks streams (net/stream_connection.h). Connects
+// on the first call, and on a later call after the connection broke or could not be made, but not
+// in the first 1 to 60 s after that. While there is no stream (the peer does not speak streams or
+// fails verification, or a middlebox refuses streams), calls use `beneath`.
 #pragma once
 
 #include <memory>
@@ -12,10 +12,11 @@
 
 namespace paracord {
 
-// With `credentials` the stream is under TLS and the peer must be a ps of the cluster.
+// With `credentials` the stream is under TLS, and the peer's certificate must be that of a ps of
+// the cluster, or of the node at the address.
 std::unique_ptr<Link> MakeStreamLink(std::unique_ptr<Link> beneath,
                                      std::shared_ptr<Credentials> credentials = nullptr);
-// `name` resolves the peer's address.
+// As above; `name` resolves the peer's address.
 std::unique_ptr<Link> MakeStreamLink(std::unique_ptr<Link> beneath, NameLookup name,
                                      std::shared_ptr<Credentials> credentials = nullptr);
 

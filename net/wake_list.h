@@ -16,7 +16,7 @@ class WakeList {
  public:
   struct Woken {
     uint64_t connection = 0;
-    bool ends = false;
+    bool ends = false;  // true: the connection must end; false: it may go on
   };
 
   WakeList() = default;
@@ -26,7 +26,7 @@ class WakeList {
   WakeList(const WakeList&) = delete;
   WakeList& operator=(const WakeList&) = delete;
 
-  // Readable from Wake or Add until the next Take; negative without a free descriptor.
+  // Readable from Wake or Add until the next Take; negative if no descriptor was free.
   int fd() const { return fd_; }
   void Wake() const {
     const uint64_t once = 1;

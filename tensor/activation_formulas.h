@@ -1,6 +1,6 @@
-// Elementwise activations, for every device. Formulas follow keras/src/activations and
-// keras/src/backend/*/nn.py. Pure. Each has Value(x, p) and Slope(x, y, p), the derivative at x,
-// where y is the value at x.
+// Elementwise activations, for every device: pure functions. Formulas follow keras/src/activations
+// and keras/src/backend/*/nn.py. Each activation has Value(x, p) and Slope(x, y, p), the derivative
+// at x, where p has the parameters and y is the value at x.
 #pragma once
 
 #include <algorithm>
@@ -342,9 +342,9 @@ struct Cosh {
   PARACORD_HD static float Slope(float x, float, const Activation&) { return std::sinh(x); }
 };
 
-// True for activations computed in Keras by selecting an expression, and for activations without a
-// gradient. A slope of 0 then gives a gradient of 0, even if an infinity or NaN comes from the
-// layers behind; every other activation multiplies.
+// True for activations that Keras computes by selecting one of several expressions, and for
+// activations whose slope is 0 everywhere. For them a slope of 0 gives a gradient of 0, even if dy
+// is infinite or NaN; for every other activation the gradient is always slope * dy.
 template <class F>
 constexpr bool kSelects = false;
 template <class F>
@@ -356,7 +356,7 @@ requires(std::is_same_v<F, Relu> || std::is_same_v<F, Clip> || std::is_same_v<F,
          std::is_same_v<F, Ceil> || std::is_same_v<F, Round> ||
          std::is_same_v<F, Truncate>) constexpr bool kSelects<F> = true;
 
-// The gradient by x, where y is the value at x and dy the gradient by y.
+// The gradient with respect to x, where y is the value at x and dy the gradient with respect to y.
 template <class F>
 PARACORD_HD float GradientOf(float x, float y, float dy, const Activation& p) {
   const float slope = F::Slope(x, y, p), product = dy * slope;
@@ -364,10 +364,11 @@ PARACORD_HD float GradientOf(float x, float y, float dy, const Activation& p) {
   return product;
 }
 
-// A list of activations by kind. An unlisted kind does nothing.
+// A list of activations. For a kind not in the list, With does not call `work`, Value returns x and
+// Gradient returns dy.
 template <class... Functions>
 struct Among {
-  // Calls `work` with the kind's functions, to compile its loop for each kind.
+  // Calls `work` with an object of the kind's struct: the loop in `work` is compiled once per kind.
   template <class Work>
   [[gnu::always_inline]] static void With(ActivationKind kind, const Work& work) {
     (void)((kind == Functions::kKind ? (work(Functions{}), true) : false) || ...);

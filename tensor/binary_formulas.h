@@ -1,4 +1,5 @@
-// The operations of BinaryKind beyond a single operator, for every device. Pure.
+// Pure functions for the kinds of BinaryKind (ops.h) that no single operator of C++ computes, for
+// every device.
 #pragma once
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// The widths of the tensors of a recurrent step (CellStep in ops.h), equal on every device. Pure.
+// The widths of the tensors of a recurrent step (CellStep in ops.h), equal on every device.
 #pragma once
 
 #include "tensor/host_device.h"
@@ -6,7 +6,8 @@
 
 namespace paracord {
 
-// Widths in units: those of z, of `kept`, and of r, the product with the state.
+// The lengths of a row of z, of `kept`, and of r (the state's product), as multiples of
+// CellShape::units.
 struct CellWidths {
   int64_t gates = 1, kept = 0, product = 1;
 };

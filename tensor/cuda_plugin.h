@@ -1,6 +1,7 @@
-// The CUDA plug-in: a shared library with all code that uses CUDA. Loaded on demand, to let the
-// programs start on machines without CUDA, and never unloaded. The interface is C, but the returned
-// Ops is a C++ object of the same build, guarded by the version number.
+// Loads the CUDA plug-in, a shared library with all code that uses CUDA. It is loaded on demand, to
+// let the programs start on machines without CUDA, and never unloaded. The plug-in's functions have
+// C linkage, but an Ops that they return is a C++ object: the version number makes sure that both
+// sides have the same declaration of Ops.
 #pragma once
 
 #include <cstddef>
@@ -14,37 +15,41 @@
 
 namespace paracord {
 
-// Raise the number with every change of ops.h, compute_device.h or this file.
+// Raise the number with every change of ops.h, compute_device.h, group_ops.h or this file.
 constexpr uint32_t kCudaPluginVersion = 16;
 
 extern "C" {
-// The table returned by the plug-in's function paracord_cuda_plugin(). Functions that fail write
-// the reason into `why`, in a single line.
+// The table returned by the plug-in's function paracord_cuda_plugin(). A function that fails writes
+// the reason to `why`, in a single line of at most why_size - 1 bytes.
 struct CudaPluginTable {
   uint32_t version;
-  // Returns the number of usable GPUs, or -1 and the missing part (driver, cuBLAS, cuDNN).
+  // Returns the number of GPUs, of which at least one is new enough. Returns -1 if there is none or
+  // a part is missing (driver, cuBLAS, cuDNN); `why` names it.
   int (*device_count)(char* why, size_t why_size);
-  // Returns an Ops* that the caller must delete, or null and the reason.
+  // Returns an Ops* that the caller must delete, or null on failure.
   void* (*make_ops)(int device, char* why, size_t why_size);
-  // Returns 0 if the libraries (null: the usual names) have every called function.
+  // Returns 0 if these libraries have every function that the plug-in calls. A null name stands for
+  // the library's usual name.
   int (*check_libraries)(const char* cublas, const char* cudnn, char* why, size_t why_size);
-  // Makes `count` GPUs, given by their numbers, a group by NCCL and writes the members to an array
-  // of `count` elements, in the order of `devices`. Returns 0 on success.
+  // Makes `count` GPUs, given by their numbers, a group by NCCL and writes the members to the array
+  // `replicas` of `count` elements, in the order of `devices`. Returns 0 on success.
   int (*make_group)(const int* devices, int count, Replica* replicas, char* why, size_t why_size);
-  // Returns 0 if the NCCL library (null: the usual name) has every called function.
+  // Returns 0 if the NCCL library `nccl` (null: NCCL's usual name) has every function that the
+  // plug-in calls.
   int (*check_nccl)(const char* nccl, char* why, size_t why_size);
 };
 using CudaPluginFn = const CudaPluginTable* (*)();
 }
 
-// Loads the plug-in at `path`. The error is a single line and names the path.
+// Loads the plug-in at `path`. The error is a single line and names the path, or a library that the
+// plug-in needs and the loader does not find.
 absl::StatusOr<const CudaPluginTable*> LoadCudaPlugin(const std::string& path);
 
 // Returns the path of the plug-in: PARACORD_CUDA_PLUGIN if set, otherwise CudaPluginPathFrom the
 // program's own folder.
 std::string CudaPluginPath();
-// Returns the path of the plug-in for a program in `folder`: in the folder or, if installed there,
-// in ../lib/paracord.
+// Returns the path of the plug-in for a program in `folder`: in `folder` itself or, if the plug-in
+// is only there, in `folder`/../lib/paracord.
 std::string CudaPluginPathFrom(const std::string& folder);
 
 // Returns the number of GPUs, at least one, or an error that names what is missing.

@@ -1,6 +1,6 @@
-// Losses defined as a mean over the outputs, for every device: the loss of an output and its slope.
-// Formulas follow keras/src/losses and keras/src/backend/tensorflow/nn.py, including the clipping
-// by Keras' epsilon. Pure.
+// The parts of losses that are computed output by output, for every device: pure functions for the
+// loss of an output and its slope. Formulas follow keras/src/losses and
+// keras/src/backend/tensorflow/nn.py, including the clipping by Keras' epsilon.
 #pragma once
 
 #include <algorithm>
@@ -11,11 +11,11 @@
 
 namespace paracord::formulas {
 
-// Used as a value only: CUDA knows a constant's value in device code but not its address, hence
-// +kEpsilon where a reference is taken.
+// Used as a value only, written +kEpsilon where a function takes a reference: device code of CUDA
+// knows a constant's value but not its address.
 constexpr float kEpsilon = 1e-7f;
 
-// A row's class-index target, read as a number for each class.
+// A row's target that is a class index, read as a number for each class: 1 for `label`, else 0.
 struct SparseTarget {
   int64_t label;
   PARACORD_HD float operator[](int64_t c) const { return c == label ? 1.f : 0.f; }
@@ -28,7 +28,8 @@ struct SmoothTarget {
   PARACORD_HD float operator[](int64_t c) const { return t[c] * keep + add; }
 };
 
-// The loss of an output y with target t, and its slope by y. Each kind has At(y, t, shape).
+// The loss of an output y with target t, and the loss' derivative with respect to y. Each kind of
+// loss has At(y, t, shape).
 struct Point {
   float loss, slope;
 };
@@ -37,9 +38,9 @@ PARACORD_HD inline float ClipProbability(float p) {
   return std::min(std::max(p, +kEpsilon), 1.f - kEpsilon);
 }
 
-// Clipping and dividing are in TensorFlow's order. With class indices TensorFlow takes the
-// logarithms of the clipped outputs as logits, and divides by the sum of the clipped outputs; with
-// a number for each class it first divides and then clips.
+// The crossentropy of probabilities with a class-index target. Clipping and dividing are in
+// TensorFlow's order: with class indices TensorFlow clips the outputs and then divides them by
+// their sum; with a number for each class it first divides and then clips.
 struct SparseOfProbability {
   // `sum` is the sum of the row's clipped outputs. The row's loss is the sum of At over its
   // classes.
@@ -132,10 +133,10 @@ struct Poisson {
   }
 };
 
-// A binary crossentropy weighed by a power of the distance of the right answer's probability from
-// 1.
+// A binary crossentropy, multiplied by a power of 1 - the probability of the right answer.
 struct BinaryFocal {
-  // `p` is the output's probability, `d_p` its slope, `cross` the output's crossentropy.
+  // `p` is the output's probability, `d_p` its derivative with respect to the output, and `cross`
+  // the output's crossentropy.
   PARACORD_HD static Point Weigh(Point cross, float p, float d_p, float t, const LossShape& s) {
     t = t * (1 - s.label_smoothing) + 0.5f * s.label_smoothing;
     const float far = 1.f - (t * p + (1.f - t) * (1.f - p));
@@ -161,7 +162,8 @@ struct BinaryFocalOfProbability {
   }
 };
 
-// A categorical focal crossentropy of a class, by its share of the row's probabilities.
+// The part of one class in a categorical focal crossentropy, from the class' share of the sum of
+// the row's probabilities.
 struct FocalOfShare {
   PARACORD_HD static Point At(float share, float t, const LossShape& s) {
     const float c = ClipProbability(share);

@@ -34,8 +34,8 @@ struct ConstTensor {
   const float* float32;      // null if there is only bfloat16
   const uint16_t* bfloat16;  // null if there is only float32
 };
-// A tensor written by an operation: float32, or bfloat16 rounded to nearest even. The gradient of a
-// tensor has the tensor's own type.
+// A tensor written by an operation: float32, or bfloat16 rounded to nearest, ties to even. The
+// gradient of a tensor has the type of the tensor.
 struct Tensor {
   Tensor(float* numbers = nullptr) : float32(numbers) {}  // NOLINT: implicit, as in ConstTensor
   explicit Tensor(uint16_t* rounded) : bfloat16(rounded) {}
@@ -68,8 +68,8 @@ enum class ActivationKind {
   kSoftmax,   // along the last axis
   kLogSoftmax,
   kSparsemax,    // along the last axis
-  kGlu,          // computed by a layer (keras/layers/activation.cc)
-  kReluGeneral,  // gamma <= x <= beta: x; above: beta; below gamma: alpha (x - gamma)
+  kGlu,          // not computed by Ops, but by a layer (keras/layers/activation.cc)
+  kReluGeneral,  // x from gamma to beta; beta above beta; alpha (x - gamma) below gamma
   kAffine,       // alpha x + beta
   kPower,        // alpha x ^ beta
   kClip,         // clamps x to [alpha, beta]
@@ -91,7 +91,7 @@ enum class ActivationKind {
   kSquareplus,  // (x + sqrt(x^2 + alpha)) / 2
   kSparsePlus,
   kSparseSigmoid,
-  kThreshold,  // x if above alpha, else beta
+  kThreshold,  // x if x is above alpha, else beta
   kNotEqual,   // 1 where x is not alpha, else 0
   kFloor,
   kCeil,
@@ -124,17 +124,17 @@ enum class BinaryKind {
   kDivide,
   kMaximum,
   kMinimum,
-  kGreaterEqual,  // comparisons give 1 or 0
+  kGreaterEqual,  // this and the next five give 1 or 0
   kLess,
   kLessEqual,
   kGreater,
   kEqual,
   kNotEqual,
-  kAnd,  // operands are true unless 0
+  kAnd,  // an operand counts as true unless 0, also for kOr; the result is 1 or 0
   kOr,
-  kModulo,  // the remainder has b's sign
-  kKeep,    // a where b is not 0, else 0, even if a is NaN
-  kAddRelu,
+  kModulo,   // the remainder has b's sign
+  kKeep,     // a where b is not 0, else 0, even if a is NaN
+  kAddRelu,  // a + b, and 0 where that is negative
 };
 
 // Normalisation of a (rows, columns) tensor: with `by_column`, mean and variance of each column
@@ -144,13 +144,13 @@ struct NormShape {
   bool by_column = false;
   int64_t rows = 0, columns = 0;
   float epsilon = 0;
-  // False (by row only): the mean is taken as zero, the variance is the mean of squares.
+  // False, allowed only by row: the mean is taken as zero, the variance is the mean of squares.
   bool centred = true;
-  float relu = 0;  // column norm only: upper bound of a ReLU after the offset; 0: no ReLU
+  float relu = 0;  // upper bound of a ReLU after the offset, only by column; 0: no ReLU
 };
 
-// c (m, n) = a (m, k) b (k, n) [+ bias (n)], then ReLU if asked. A transposed operand lies in
-// memory as (k, m) or (n, k).
+// c (m, n) = a (m, k) b (k, n) [+ bias (n)], then a ReLU if `relu`. With `transpose_a`, a lies in
+// memory as (k, m); with `transpose_b`, b lies as (n, k).
 struct MatmulShape {
   int64_t m = 0, k = 0, n = 0;
   bool transpose_a = false, transpose_b = false;
@@ -163,15 +163,15 @@ struct MatmulShape {
 enum class Operands {
   kFloat32,
   kTf32,      // 11 significant bits, for a GPU's tensor cores; the CPU uses float32
-  kFloat16,   // 11 bits in a range of 2^29, each operand scaled as a whole; the CPU uses float32
+  kFloat16,   // 11 significant bits, each operand first scaled as a whole; the CPU uses float32
   kBfloat16,  // 8 significant bits
 };
 
 class Matmul {
  public:
   virtual ~Matmul() = default;
-  // True if Run takes bfloat16 operands; the caller may then round a tensor once (Ops::Convert) for
-  // several products. False if operands must be float32.
+  // True if a and b of Run may be bfloat16; the caller may then round a tensor once (Ops::Convert)
+  // for several products. False if a and b must be float32.
   virtual bool takes_bfloat16() const = 0;
   virtual void Run(ConstTensor a, ConstTensor b, const float* bias, float* c) = 0;
 };
@@ -187,7 +187,7 @@ struct ConvShape {
   int64_t batch = 0, in_channels = 0, out_channels = 0, groups = 1;
   WindowAxis height = {}, width = {};
   bool bias = false, relu = false;
-  bool x_bfloat16 = false, y_bfloat16 = false;  // types of x and dx, of y and dy
+  bool x_bfloat16 = false, y_bfloat16 = false;  // x and dx are bfloat16; y and dy are bfloat16
   int64_t inputs() const { return batch * height.in * width.in * in_channels; }  // elements of x
   int64_t outputs() const { return batch * height.out * width.out * out_channels; }
 };
@@ -222,7 +222,7 @@ class Pool2D {
  public:
   virtual ~Pool2D() = default;
   virtual void Forward(ConstTensor x, Tensor y) = 0;
-  // Writes the gradient of the last Forward.
+  // Writes the gradient of the input x of the last Forward, from the gradient dy of its output.
   virtual void Backward(ConstTensor dy, Tensor dx) = 0;
 };
 
@@ -236,11 +236,11 @@ enum class LossKind {
   kMeanAbsolutePercentageError,
   kHuber,
   kLogCosh,
-  kHinge,  // targets of only 0 and 1 stand for -1 and 1
+  kHinge,  // if all targets are 0 or 1, they stand for -1 and 1; also for kSquaredHinge
   kSquaredHinge,
   kPoisson,
   kBinaryFocalCrossentropy,
-  kCategoricalHinge,  // from here on a row's loss is over its columns together
+  kCategoricalHinge,  // from here on a row's loss is no mean, but computed from all its columns
   kKlDivergence,
   kCosineSimilarity,              // the negative similarity
   kCategoricalFocalCrossentropy,  // computed on probabilities; logits go through softmax first
@@ -248,26 +248,29 @@ enum class LossKind {
 
 struct LossShape {
   LossKind kind = LossKind::kMeanSquaredError;
-  bool from_logits = false;  // crossentropies: the outputs precede the softmax or sigmoid
+  bool from_logits = false;  // crossentropies: the outputs are logits, before softmax or sigmoid
   int64_t rows = 0, columns = 0;
   float label_smoothing = 0;       // crossentropies with a target number for each class
   float delta = 1;                 // the delta of kHuber
   float alpha = 0.25f, gamma = 2;  // for the focal crossentropies
   bool balanced = false;           // binary focal crossentropy: alpha weighs the classes
-  float log_offset = 0;  // added inside a binary crossentropy's logarithms: Keras 2's epsilon
-  // kCosineSimilarity: the least sum of squares for dividing vectors, the square of Keras 3's
-  // epsilon, or Keras 2's 1e-12.
+  // Binary crossentropies of probabilities: added to the logarithms' arguments, as in Keras 2.
+  float log_offset = 0;
+  // kCosineSimilarity: a smaller sum of a vector's squares is replaced by this number before the
+  // division: the square of Keras 3's epsilon, or Keras 2's 1e-12.
   float least_square = 1e-14f;
 };
 
 // The kind of a recurrent layer's time step. Gates lie in Keras' order, each `units` wide; z is the
-// input's product, r the state's, and `kept` the data saved by the forward step for the backward
-// step.
+// product of the input with the kernel, r the product of the state with the recurrent kernel, and
+// `kept` the data saved by CellForward for CellBackward.
 enum class CellKind {
-  kSimple,    // h = activation(z)
-  kLstm,      // gates i f c o; kept: the gates and activation(c)
-  kGru,       // gates z r h, reset after the product; kept: the gates and r's part of h
-  kGruGates,  // first half of a GRU with the reset before the product: gates z and r, then h = r h0
+  kSimple,  // h = activation(z + r)
+  kLstm,    // gates input, forget, cell, output; kept: the gates and activation(c)
+  // Gates update, reset and candidate, reset after the product; kept: the gates, and the
+  // candidate's part of r.
+  kGru,
+  kGruGates,      // first half of a GRU with the reset before the product; h = reset gate * h0
   kGruCandidate,  // second half, on the same tensors: r is the product of the first half's h
 };
 
@@ -277,25 +280,25 @@ struct CellShape {
   Activation activation, recurrent_activation;
 };
 
-// The tensors of a step, with a row for each example. Unused tensors of a kind are null.
+// The tensors of a step, with a row for each example. Tensors that a kind does not use are null.
 struct CellStep {
-  const float* mask = nullptr;               // (batch), or null: at 0 the state is kept
-  const float *h0 = nullptr, *c0 = nullptr;  // (batch, units), the state before
-  float* z = nullptr;                        // (batch, gates), the input's product; the step adds r
-  float* kept = nullptr;             // saved for CellBackward: 5 units a row for LSTM, 4 for GRU
-  float *h = nullptr, *c = nullptr;  // (batch, units), the state after
+  const float* mask = nullptr;               // (batch); an example with 0 keeps its state; or null
+  const float *h0 = nullptr, *c0 = nullptr;  // (batch, units), the state before the step
+  float* z = nullptr;                // (batch, gates), the input's product; the step adds r to it
+  float* kept = nullptr;             // saved for CellBackward; its width is in cell_widths.h
+  float *h = nullptr, *c = nullptr;  // (batch, units), the state after the step
 };
 
-// How the softmax treats scores hidden by a mask.
+// How the softmax treats scores that a mask hides.
 enum class MaskedScore {
-  kReplaced,  // set to the lowest float: a wholly hidden row is uniform, without gradient
-  kZero,      // like kReplaced, and set to 0 after the softmax
+  kReplaced,  // replaced by the lowest float: a wholly hidden row is uniform, without gradient
+  kZero,      // like kReplaced, but the results of hidden scores are 0
   kLowered,   // lowered by 1e9
 };
 
 struct SoftmaxShape {
   int64_t batch = 0, heads = 1, queries = 0, keys = 0;
-  float scale = 1;      // factor of the scores
+  float scale = 1;      // multiplies the scores
   bool causal = false;  // query i sees keys 0 to i
   MaskedScore masked = MaskedScore::kReplaced;
 };
@@ -316,16 +319,16 @@ struct ResampleShape {
   int64_t batch = 0, channels = 0;
   ResampleAxis height, width;
   bool bilinear = true;                 // false: the nearest pixel
-  FillMode fill = FillMode::kConstant;  // used with maps; a resizing always uses fill_value
+  FillMode fill = FillMode::kConstant;  // with maps; resizing always fills with fill_value
   float fill_value = 0;
 };
 
 enum class MapKind {
-  kFlip,       // flips an axis if the drawn number is at most 0.5
-  kTranslate,  // moves by the drawn share of the height and of the width
+  kFlip,       // flips each axis whose drawn number is at most 0.5
+  kTranslate,  // moves by the drawn shares of the height and of the width
   kRotate,     // rotates by the number drawn for rows, in degrees
-  kZoom,       // scales about the centre: the number is input pixels for each output pixel
-  kShift,      // moves by whole pixels: the drawn number, rounded down
+  kZoom,       // scales about the centre: a drawn number is input pixels for each output pixel
+  kShift,      // moves by whole pixels: the drawn numbers, rounded down
 };
 
 // A random affine map for each example, from output pixels to places in the input. Draws two
@@ -334,21 +337,22 @@ struct RandomMap {
   MapKind kind = MapKind::kFlip;
   int64_t height = 0, width = 0;  // size of the input, in pixels
   float low[2] = {0, 0}, high[2] = {1, 1};
-  bool alike = false;     // the number drawn for rows serves for columns as well
-  bool together = false;  // every example gets the first example's map
-  bool inverse = false;   // the inverse map, from the input to the output
+  bool alike = false;     // one draw serves rows and columns, each in its own [low, high)
+  bool together = false;  // every example gets the map of index 0
+  bool inverse = false;   // RandomMaps writes the inverse of the map
 };
 
 class Ops : public Device {
  public:
   // Sets the precision of products and convolutions made from now on.
   virtual void AllowOperands(Operands operands) = 0;
-  // True if kBfloat16 speeds up products on the device.
+  // True if the device computes products faster with kBfloat16 than with kFloat32.
   virtual bool has_bfloat16() const = 0;
   virtual absl::StatusOr<std::unique_ptr<Matmul>> MakeMatmul(const MatmulShape& shape) = 0;
   virtual absl::StatusOr<std::unique_ptr<Conv2D>> MakeConv2D(const ConvShape& shape) = 0;
-  // True if the device convolves bfloat16 tensors of the shape, for any batch size, natively; false
-  // if MakeConv2D would convert them to float32 and back (wide_conv.h). Depends on AllowOperands.
+  // True if the device natively convolves bfloat16 tensors of the shape, for any batch size. False
+  // if MakeConv2D would convert the tensors to float32 and back (wide_conv.h). Depends on the
+  // operands allowed now (AllowOperands).
   virtual bool ComputesBfloat16(const ConvShape& shape) = 0;
   virtual absl::StatusOr<std::unique_ptr<Pool2D>> MakePool2D(const PoolShape& shape) = 0;
 
@@ -357,7 +361,7 @@ class Ops : public Device {
   virtual void Activate(Activation activation, int64_t rows, int64_t columns, ConstTensor x,
                         Tensor y) = 0;
   // dx = dy * activation'(x), where y = activation(x); dy == dx is allowed. x may be null if the
-  // slope is a function of y (ReLU, sigmoid, tanh and others).
+  // derivative can be computed from y alone (ReLU, sigmoid, tanh and others).
   virtual void ActivateBackward(Activation activation, int64_t rows, int64_t columns, ConstTensor x,
                                 ConstTensor y, ConstTensor dy, Tensor dx) = 0;
   // y = scale * x + offset; x == y is allowed.
@@ -399,9 +403,9 @@ class Ops : public Device {
   // y[i, :] = table[ids[i], :], with ids as in row_ids.h; ids outside the table give zeros.
   virtual void Gather(int64_t count, int64_t width, int64_t table_rows, const float* ids,
                       const float* table, float* y) = 0;
-  // dtable[r, :] = the sum of dy[i, :] over all i with ids[i] = r, ascending and by halves: of n >
-  // 1 parts, first sums the first 2^k, for the largest 2^k below n, then the rest, then adds both
-  // sums. The bits depend on the parts alone, and the error grows with log(n).
+  // dtable[r, :] = the sum of dy[i, :] over all i with ids[i] = r, in a fixed order: a sum of n > 1
+  // numbers is the sum of the first 2^k (the largest power of two below n) plus the sum of the
+  // rest, each computed in the same way. The rounding error grows with log(n).
   virtual void ScatterAdd(int64_t count, int64_t width, int64_t table_rows, const float* ids,
                           const float* dy, float* dtable) = 0;
 
@@ -409,9 +413,9 @@ class Ops : public Device {
   // wide as the kind's computed gates.
   virtual void CellForward(const CellShape& shape, const CellStep& step, const float* r) = 0;
   // Computes a time step backward. On entry dh and dc are the gradients of h and c; on return of h0
-  // and c0, without the part through r, added by the caller. dz gets the gradient of z (kGruGates
-  // and kGruCandidate write their own gates only), dr the gradient of r; for kSimple and kLstm dr
-  // equals dz and is not written. For kGruGates, dc is on entry the gradient of the computed h.
+  // and c0, without the part through r, which the caller adds. dz gets the gradient of z (kGruGates
+  // and kGruCandidate write only their own gates), dr the gradient of r; for kSimple and kLstm dr
+  // would equal dz and is not written. For kGruGates, dc is on entry the gradient of the step's h.
   virtual void CellBackward(const CellShape& shape, const CellStep& step, float* dh, float* dc,
                             float* dz, float* dr) = 0;
 
@@ -428,14 +432,15 @@ class Ops : public Device {
   // y[i] = a number uniform in [low, high), a pure function of (key, first + i).
   virtual void Uniform(uint64_t key, float low, float high, int64_t first, int64_t n, float* y) = 0;
   // Writes maps (batch, 6). A map {a0, a1, a2, b0, b1, b2} takes the output's pixel (column x, row
-  // y) to column a0 x + a1 y + a2 and row b0 x + b1 y + b2 of the input. A pure function of (key,
-  // first + the example's index).
+  // y) to column a0 x + a1 y + a2 and row b0 x + b1 y + b2 of the input. An example's map is a pure
+  // function of the key and the map's index, first + the example's index.
   virtual void RandomMaps(uint64_t key, const RandomMap& map, int64_t first, int64_t batch,
                           float* maps) = 0;
-  // Samples x at the places given by `maps` for the pixels of y, or resizes x if `maps` is null.
+  // Sets each pixel of y to x at the place given by the example's map, or resizes x to y if `maps`
+  // is null.
   virtual void Resample(const ResampleShape& shape, const float* maps, const float* x,
                         float* y) = 0;
-  // Writes the gradient of Resample without maps.
+  // Writes to dx the gradient of x in a Resample without maps.
   virtual void ResizeBackward(const ResampleShape& shape, const float* dy, float* dx) = 0;
   // `sum`, unless null, gets the sum of l1 |x| + l2 x^2, written by the next Finish that returns
   // OK. dx, unless null, gets += scale times the gradient of the sum.
@@ -445,7 +450,7 @@ class Ops : public Device {
   // `sum` gets the sum over rows of the row's loss times its weight (1 if `weights` is null),
   // written by the next Finish that returns OK. A row of weight 0 is left out, whatever its
   // targets. d_outputs, unless null, gets `scale` times the gradient of the sum. The caller has
-  // checked the class indices of all weighted rows.
+  // checked the class indices of all rows whose weight is not 0.
   virtual void Loss(const LossShape& shape, const float* outputs, const float* targets,
                     const float* weights, float scale, float* d_outputs, double* sum) = 0;
 };

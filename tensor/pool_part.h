@@ -1,4 +1,4 @@
-// Decides how to sum an average over a window, equally on every device. Pure.
+// Decides how an average over a window is summed, equally on every device.
 #pragma once
 
 #include <cmath>
@@ -9,9 +9,9 @@
 
 namespace paracord {
 
-// The number of pixels summed together. A large window is summed in parts, added afterwards,
-// because adding single pixels to a large sum would round each pixel at the size of the sum. A
-// small window, or a maximum, is a single part.
+// The most pixels that are summed to a part; the sums of the parts are added afterwards. A window
+// of 1024 pixels or more has several parts, because adding single pixels to a large sum would round
+// each pixel to the precision of the sum. A smaller window, or a maximum, is a single part.
 inline int64_t PoolPart(const PoolShape& s) {
   constexpr double kLarge = 1024;
   const double pixels = static_cast<double>(s.height.size) * static_cast<double>(s.width.size);

@@ -1,6 +1,7 @@
 // Resampling of images, for every device: the sources of the output's pixels, and the random maps
-// drawn for examples. A pixel's place is its centre, in pixels. Maps and edges follow TensorFlow's
-// ImageProjectiveTransformV3; resizing follows tf.image.resize, with half-pixel centres. Pure.
+// drawn for examples: pure functions. A place is a coordinate along an axis, in pixels; pixel n has
+// its centre at place n. Maps and edges follow TensorFlow's ImageProjectiveTransformV3; resizing
+// follows tf.image.resize, with half-pixel centres.
 #pragma once
 
 #include <cmath>
@@ -72,15 +73,15 @@ PARACORD_HD inline AffineMap MapOf(const RandomMap& s, double rows, double colum
   return s.inverse ? InverseOf(m) : m;
 }
 
-// Moves by the integral part of `times`, plus `more`, steps. Exact arithmetic: fused multiply-adds
-// do not change the result.
+// Moves the place `at` by as many steps as the integral part of `times`, plus `more`. The product
+// is exact: a fused multiply-add does not change the result.
 PARACORD_HD inline float Moved(float at, float step, float times, int64_t more = 0) {
   const auto whole = static_cast<double>(static_cast<int64_t>(times) + more);
   return static_cast<float>(static_cast<double>(at) + static_cast<double>(step) * whole);
 }
 
-// Folds a place along an axis of n pixels back into the image according to `mode`. With kConstant
-// only clamps the place to an integer's range.
+// Moves a place along an axis of n pixels back into the image according to `mode`. With kConstant
+// only clamps the place to +-2^30, which an integer can hold.
 PARACORD_HD inline float PlaceWithin(FillMode mode, float at, int64_t n) {
   constexpr float kFar = 1 << 30;  // a map may give anything, also infinities and NaN
   at = at > -kFar ? (at < kFar ? at : kFar) : -kFar;
@@ -122,7 +123,7 @@ PARACORD_HD inline float ScaleOf(const ResampleAxis& axis) {
   return static_cast<float>(axis.size) / static_cast<float>(axis.out);
 }
 
-// The taps of an output pixel in a resizing.
+// The taps along an axis of output pixel `out` when the axis is resized.
 PARACORD_HD inline Taps ResizedTaps(bool bilinear, const ResampleAxis& axis, int64_t out) {
   const float edge = (static_cast<float>(out) + 0.5f) * ScaleOf(axis);
   const float place = bilinear ? edge - 0.5f : std::floor(edge);
@@ -131,12 +132,12 @@ PARACORD_HD inline Taps ResizedTaps(bool bilinear, const ResampleAxis& axis, int
   return taps;
 }
 
-// The weight of input pixel `in` in an output pixel whose taps are `taps`.
+// The weight of input pixel `in` in an output pixel with these taps, along an axis.
 PARACORD_HD inline float ShareOf(const Taps& taps, int64_t in) {
   return in == taps.first ? 1 - taps.aside : in == taps.first + 1 ? taps.aside : 0;
 }
 
-// A range of output pixels that contains all pixels resized from input pixel `in`.
+// A range of output pixels along an axis that contains all with input pixel `in` among their taps.
 struct OutRange {
   int64_t begin, end;
 };
@@ -169,7 +170,7 @@ PARACORD_HD inline PixelTaps ResizedTaps(const ResampleShape& s, int64_t y, int6
   return {ResizedTaps(s.bilinear, s.height, y), ResizedTaps(s.bilinear, s.width, x)};
 }
 
-// The value of a channel at a place in an image beginning at x.
+// The value of a channel at the place given by `taps`, in the image that begins at x.
 template <class Floats>
 PARACORD_HD float Sample(const ResampleShape& s, const Floats& x, const PixelTaps& taps,
                          int64_t channel) {

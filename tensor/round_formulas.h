@@ -1,4 +1,4 @@
-// Rounding of float32 to shorter formats, for every device. Pure.
+// Pure functions that round float32 to shorter formats and widen these again, for every device.
 #pragma once
 
 #include <bit>
@@ -9,7 +9,7 @@
 
 namespace paracord::formulas {
 
-// Rounds away the lowest kDropped bits of the fraction, ties to even. A NaN stays a NaN.
+// Rounds to a float32 whose lowest kDropped bits are zero, ties to even. A NaN stays a NaN.
 template <int kDropped>
 PARACORD_HD float WithoutBits(float x) {
   const auto bits = std::bit_cast<uint32_t>(x);
@@ -26,9 +26,9 @@ PARACORD_HD inline uint16_t Bfloat16Bits(float x) {
   return static_cast<uint16_t>((bits & 0x7fffffffu) > 0x7f800000u ? quiet : rounded);
 }
 
-// The power of two that scales numbers of at most `largest` to just below float16's maximum, 65504,
-// and keeps products of two scaled numbers, and their sums, within float32. 1 if `largest` is
-// infinite or NaN.
+// The power of two that scales numbers of magnitude at most `largest` to below 2^15, half of
+// float16's range: products of two scaled numbers, and sums of products, then stay within float32.
+// 1 if `largest` is infinite or NaN.
 PARACORD_HD inline float ScaleToFloat16(float largest) {
   const int exponent = static_cast<int>(std::bit_cast<uint32_t>(largest) >> 23) - 127;
   if (exponent > 127) return 1;

@@ -1,8 +1,7 @@
-// Row numbers of a table as float32, for Ops::Gather and Ops::ScatterAdd. Up to 2^24 rows the
-// floats are simply the numbers. For larger tables float32 lacks some numbers: row k is the k-th
-// normal float from 0 upwards: 0, then the smallest normal number, and so on. These floats can be
-// copied like any other, are finite, are zero for row 0 alone, and need no denormals. Plain
-// functions for host and device alike.
+// Row numbers of a table as float32, for Ops::Gather and Ops::ScatterAdd, on host and device. In a
+// table of up to 2^24 rows the floats are simply the numbers. For larger tables float32 lacks some
+// numbers: row 0 is 0, and row k is the k-th smallest positive normal float. All floats of rows are
+// finite and not denormal, and only that of row 0 is zero.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +12,7 @@
 namespace paracord {
 
 constexpr int64_t kPlainRowsMax = int64_t{1} << 24;
-// Up to the largest finite float.
+// The most rows of a table: the last row is then the largest finite float.
 constexpr int64_t kTableRowsMax = 0x7f7fffff - 0x00800000 + 2;
 
 // `row` is in [0, rows).
@@ -25,7 +24,7 @@ PARACORD_HD inline float RowToFloat(int64_t row, int64_t rows) {
   return id;
 }
 
-// -1: outside of the table.
+// Returns the row, or -1 if `id` is outside of a table of `rows` rows.
 PARACORD_HD inline int64_t RowOfFloat(float id, int64_t rows) {
   if (rows <= kPlainRowsMax) {
     return id >= 0 && id < static_cast<float>(rows) ? static_cast<int64_t>(id) : -1;

@@ -1,8 +1,8 @@
-// exp, tanh and the normal distribution of float32 without branches or calls: loops over them are
-// vectorised. Errors are within 3 units in the last place (6 for the distribution, 20 in its tail,
-// where the square in the exponent is rounded; tests/tensor/vector_math_test.cc); NaN and infinity
-// are handled. A GPU uses the CUDA toolkit's functions instead. The polynomials are minimax fits
-// (Lawson's iteration) to the functions in double precision. Pure.
+// exp, tanh and the normal distribution of float32 without branches or calls: the compiler can
+// vectorise loops over them. Errors are within 3 units in the last place (6 for the distribution,
+// 20 in its tail, where the square in the exponent is rounded; tests/tensor/vector_math_test.cc);
+// NaN and infinity are handled. A GPU uses the CUDA toolkit's functions instead. The polynomials
+// are minimax fits (Lawson's iteration) to the functions in double precision.
 #pragma once
 
 #include <bit>
@@ -13,7 +13,7 @@
 
 namespace paracord::formulas {
 
-// 2^n for n from -126 to 127, given in two's complement.
+// 2^n, for an n from -126 to 127 whose two's complement is passed.
 inline float PowerOfTwo(uint32_t n) { return std::bit_cast<float>((n + 127U) << 23); }
 
 PARACORD_HD inline float ExpOf(float x) {

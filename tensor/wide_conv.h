@@ -1,5 +1,5 @@
-// A convolution of bfloat16 tensors on devices that only convolve float32: converts the tensors
-// before and after.
+// A convolution of bfloat16 tensors on devices that only convolve float32: converts the inputs
+// before, and the results after.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,8 @@ namespace paracord {
 
 class WideConv2D : public Conv2D {
  public:
-  // `x` and `y` have room for the converted tensors; null for a float32 tensor.
+  // `x` and `y` have room for x and y of the shape as float32; null if the tensor is float32
+  // itself.
   WideConv2D(Ops& ops, const ConvShape& s, std::unique_ptr<Conv2D> conv, DeviceArray x,
              DeviceArray y)
       : ops_(ops),

@@ -13,10 +13,12 @@ namespace paracord {
 // `threads` is the number of computing OpenMP threads, including the calling thread.
 std::unique_ptr<Ops> MakeCpuOps(int threads);
 
-// Names what determines the bits besides the number of threads: "vectors 512 dnnl 2.6.3 isa 39".
+// Names what determines the bits of results, besides the number of threads: the width of vectors,
+// and oneDNN's version and instruction set, such as "vectors 512 dnnl 2.6.3 isa 39".
 std::string CpuNumerics();
 
-// Computes Ops::Loss without gradients and without a device: metrics are computed on the host.
+// Returns the `sum` of Ops::Loss, without gradients and without a device: metrics are computed on
+// the host.
 double CpuLoss(const LossShape& shape, const float* outputs, const float* targets,
                const float* weights);
 

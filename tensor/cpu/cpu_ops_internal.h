@@ -16,11 +16,11 @@ struct Device {
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream{engine};
   absl::Status error;
-  // Scratch memory of products and convolutions, shared by all because only one runs at a time.
+  // Scratch memory for a product or convolution, of which only one runs at a time.
   std::array<DeviceArray, 3> scratch;
-  dnnl::memory scratchpad;  // oneDNN's own scratch memory, shared likewise
+  dnnl::memory scratchpad;  // oneDNN's own scratch memory, also of the one that runs
 
-  // Runs `work`. oneDNN's exceptions become `error`.
+  // Runs `work`, unless `error` is set. An exception of oneDNN becomes `error`.
   template <class Work>
   void Guard(const char* what, Work&& work) {
     if (!error.ok()) return;
@@ -36,18 +36,20 @@ struct Device {
 bool HasBfloat16();
 // The floats of Device::scratch needed by a product for copies of its operands.
 std::array<int64_t, 3> ScratchFloats(const MatmulShape& shape, bool bfloat16);
-// With `bfloat16`, rounds operands to bfloat16; UNIMPLEMENTED if rounding would not be faster.
+// With `bfloat16` the product rounds its operands to bfloat16; UNIMPLEMENTED if that would not be
+// faster than float32.
 absl::StatusOr<std::unique_ptr<Matmul>> MakeMatmul(Device& device, int threads,
                                                    const MatmulShape& shape, bool bfloat16);
-std::array<int64_t, 3> ScratchFloats(const ConvShape& shape);  // for a convolution of bfloat16
-// True if MakeConv2D computes the shape in bfloat16.
+std::array<int64_t, 3> ScratchFloats(const ConvShape& shape);  // for a convolution in bfloat16
+// True if MakeConv2D can compute the shape in bfloat16, faster than in float32.
 bool ComputesBfloat16(const Device& device, const ConvShape& shape);
 absl::StatusOr<std::unique_ptr<Conv2D>> MakeConv2D(Device& device, int threads,
                                                    const ConvShape& shape, bool bfloat16);
-// The floats of Device::scratch needed by Winograd's algorithm; all 0 where it does not pay.
+// The floats of Device::scratch needed by Winograd's algorithm; all 0 if it does not suit the
+// shape.
 std::array<int64_t, 3> WinogradFloats(int threads, const ConvShape& shape);
 std::unique_ptr<Conv2D> MakeWinograd(Device& device, int threads, const ConvShape& shape);
-// `pixels` has a float for each output of a maximum, to remember the maximum's position.
+// For max pooling `pixels` has a float for each output, to remember the position of its maximum.
 std::unique_ptr<Pool2D> MakePool2D(int threads, const PoolShape& shape, DeviceArray pixels);
 
 // The functions below are plain loops in the calling thread (loops.cc, loss.cc and others).
@@ -58,7 +60,7 @@ void Affine(int64_t n, float scale, float offset, const float* x, float* y);
 // y = exp(scale x - top)
 void ExpOfDifference(int64_t n, float scale, const float* x, float top, float* y);
 void Add(int64_t n, const float* x, float* y);
-// Sums the first `count` columns over all rows.
+// Sums each of the first `count` columns over all rows.
 void SumRows(int64_t rows, int64_t columns, int64_t count, const float* x, float* sums);
 void Dropout(uint64_t key, float rate, int64_t first, int64_t n, const float* x, float* y);
 void Convert(int64_t n, ConstTensor x, Tensor y);
@@ -66,7 +68,7 @@ void Fill(int64_t n, float value, Tensor y);
 void Copy(const Walk& walk, bool add, ConstTensor a, Tensor y);
 void Binary(BinaryKind kind, const Walk& walk, ConstTensor a, ConstTensor b, Tensor y);
 void FlatBinary(BinaryKind kind, int64_t n, const float* a, const float* b, float* y);
-// The functions with `first` and `count` compute `count` rows from `first` on.
+// The following functions with `first` and `count` compute `count` rows from row `first` on.
 void RowMoments(const NormShape& shape, const float* x, float* mean, float* variance, int64_t first,
                 int64_t count);
 void NormalizeRows(const NormShape& shape, const float* x, const float* mean, const float* variance,
@@ -77,7 +79,7 @@ void NormalizeColumns(const NormShape& shape, ConstTensor x, const float* mean,
 void NormRowsBackward(const NormShape& shape, bool constant, const float* x, const float* mean,
                       const float* variance, const float* scale, const float* dy, float* dx,
                       int64_t first, int64_t count);
-// The following compute `count` columns from `first` on.
+// The following compute `count` columns from column `first` on.
 void ColumnMoments(const NormShape& shape, ConstTensor x, float* mean, float* variance,
                    int64_t first, int64_t count);
 void NormRowsBackwardSums(const NormShape& shape, const float* x, const float* mean,
@@ -91,7 +93,7 @@ void Gather(int64_t count, int64_t width, int64_t table_rows, const float* ids, 
             float* y);
 void ScatterAdd(int64_t count, int64_t width, int64_t table_rows, const float* ids, const float* dy,
                 float* dtable);
-// The following compute `count` examples of the batch from `first` on.
+// The following four compute `count` examples of the batch from example `first` on.
 void CellForward(const CellShape& shape, const CellStep& step, const float* r, int64_t first,
                  int64_t count);
 void CellBackward(const CellShape& shape, const CellStep& step, float* dh, float* dc, float* dz,
@@ -103,10 +105,10 @@ void MaskedSoftmaxBackward(const SoftmaxShape& shape, const float* mask, const f
 void AddNoise(uint64_t key, float stddev, int64_t first, int64_t n, const float* x, float* y);
 void Uniform(uint64_t key, float low, float high, int64_t first, int64_t n, float* y);
 void RandomMaps(uint64_t key, const RandomMap& map, int64_t first, int64_t batch, float* maps);
-// Computes `count` rows of pixels of the batch's outputs from `first` on.
+// Computes `count` rows of pixels from row `first` on, of the rows of all output images.
 void Resample(const ResampleShape& shape, const float* maps, const float* x, float* y,
               int64_t first, int64_t count);
-// Computes `count` examples from `first` on.
+// Computes `count` examples from example `first` on.
 void ResizeBackward(const ResampleShape& shape, const float* dy, float* dx, int64_t first,
                     int64_t count);
 double Penalty(int64_t n, float l1, float l2, const float* x, float scale, float* dx);

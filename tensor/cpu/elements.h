@@ -1,4 +1,4 @@
-// Loops over float32 or bfloat16 tensors. Private to this folder.
+// Loops over float32 or bfloat16 tensors. Private to tensor/cpu.
 #pragma once
 
 #include <algorithm>
@@ -11,20 +11,21 @@
 
 namespace paracord::cpu {
 
-// At reads and Put writes an element, in loops that the compiler vectorises.
+// At reads element i as a float, and Put writes v to element i, in loops that the compiler
+// vectorises.
 PARACORD_KERNEL float At(const float* x, int64_t i) { return x[i]; }
 PARACORD_KERNEL float At(const uint16_t* x, int64_t i) { return formulas::OfBfloat16(x[i]); }
 PARACORD_KERNEL void Put(float* y, int64_t i, float v) { y[i] = v; }
 PARACORD_KERNEL void Put(uint16_t* y, int64_t i, float v) { y[i] = formulas::Bfloat16Bits(v); }
 
-// Calls use(p) with the pointer to the tensor's elements.
+// Calls use(p) with the tensor's bfloat16 pointer if set, and otherwise its float32 pointer.
 template <class TensorType, class Use>
 PARACORD_KERNEL void With(TensorType x, const Use& use) {
   x.bfloat16 != nullptr ? use(x.bfloat16) : use(x.float32);
 }
 
-// Calls work(n, inputs, output) on float32 arrays until all elements are done. bfloat16 tensors are
-// converted piecewise, in buffers that stay in the cache.
+// Calls work(count, inputs, output) on float32 arrays until all n elements are done: once, or in
+// parts of 1024 elements if a tensor is bfloat16, converted in buffers that stay in the cache.
 template <size_t kInputs, class Work>
 void InFloats(int64_t n, const std::array<ConstTensor, kInputs>& x, Tensor y, const Work& work) {
   constexpr int64_t kPart = 1024;

@@ -1,6 +1,6 @@
-// Loops over several threads, from oneDNN's OpenMP library: the process has a single pool of
-// threads. The computation of a range must not depend on other ranges: results are bit-equal for
-// any number of threads. Private to this folder.
+// Loops over several threads of the OpenMP library that oneDNN uses: the process has a single pool
+// of threads. The results of a loop are bit-equal for any number of threads, if the computation of
+// an element does not depend on the range that it is in. Private to tensor/cpu.
 #pragma once
 
 #include <algorithm>
@@ -16,11 +16,11 @@ void GOMP_parallel(void (*work)(void*), void* data, unsigned threads, unsigned f
 
 namespace paracord::cpu {
 
-// Below this many floats, a single thread is faster.
+// For fewer floats than this, a single thread is faster than two.
 constexpr int64_t kRange = 16 << 10;
 
-// Calls body(begin, count) for ranges that cover [0, n), each of at least `least` elements: little
-// work stays in the calling thread.
+// Calls body(begin, count) for ranges that cover [0, n), on up to `threads` threads. There are at
+// most n / least ranges, but at least one; a single range runs in the calling thread.
 template <class Body>
 void InRanges(int threads, int64_t n, int64_t least, const Body& body) {
   const int64_t ranges = std::min<int64_t>(threads, n / std::max<int64_t>(least, 1));

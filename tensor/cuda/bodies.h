@@ -1,5 +1,6 @@
-// The list of all kernel bodies, by form. nvcc compiles each to a kernel (kernels.cu), the C++
-// compiler to a function (tests/cuda_host). An unlisted body does not link.
+// The lists of all kernel bodies: the maps, and the reductions (launch.h). nvcc compiles each body
+// to a kernel (kernels.cu), the C++ compiler to a function (tests/cuda_host). An unlisted body does
+// not link.
 #pragma once
 
 #include "tensor/cuda/cell.h"
@@ -44,7 +45,7 @@
   X(PoolBackwardBody)         \
   X(ConvBody) X(ConvInputBody) X(UniformBody) X(RandomMapBody) X(ResampleBody) X(ResizeBackwardBody)
 
-// Each reduction also has a kernel that joins the results of its parts.
+// Each reduction also has a kernel that joins the results of its parts (JoinParts in launch.h).
 #define PARACORD_CUDA_REDUCTIONS(X) \
   X(LargestBody)                    \
   X(PenaltyBody)                    \

@@ -1,6 +1,6 @@
-// Kernel bodies of recurrent time steps. With elementwise activations, a thread computes a unit of
-// an example with all gates; with activations of whole rows (softmax), a thread computes a row. The
-// formulas are those of tensor/cpu/cell.cc.
+// Kernel bodies of recurrent time steps (CellStep in ops.h). With elementwise activations, a thread
+// computes all gates of one unit of an example; with activations of whole rows (softmax), a thread
+// computes all units of an example. The formulas are those of tensor/cpu/cell.cc.
 #pragma once
 
 #include "tensor/cell_widths.h"
@@ -14,7 +14,7 @@ PARACORD_HD inline bool OfRows(const Activation& p) {
          p.kind == ActivationKind::kSparsemax;
 }
 
-// A thread's range of units: one, or all.
+// The units that a thread computes: one, or all.
 struct Units {
   int64_t begin, end;
 };
@@ -50,7 +50,7 @@ PARACORD_HD PARACORD_CALLED inline void ActivateUnitsBackward(const Activation& 
   }
 }
 
-// Pointers to an example's part of every tensor.
+// Pointers to an example's row in every tensor.
 struct CellRow {
   In h0, c0, r;
   Out z, kept, h, c;
@@ -79,7 +79,7 @@ PARACORD_HD inline Units UnitsOf(const CellShape& s, bool rows, int64_t i) {
 
 struct CellForwardBody {
   CellShape s;
-  bool rows;  // a thread computes a whole row
+  bool rows;  // a thread computes all units of an example
   CellTensors t;
   In r;
 
@@ -226,8 +226,8 @@ struct CellBackwardBody {
     ActivateUnitsBackward(s.activation, u, at.z + 2 * n, g, dg, dg);
     ActivateUnitsBackward(s.recurrent_activation, u, at.z + 3 * n, o, d_o, d_o);
   }
-  // Goes back through h = z h0 + (1 - z) candidate, to the update gate's value and to the argument
-  // of the candidate's activation.
+  // Computes the gradients of h = u h0 + (1 - u) candidate: with respect to h0 (in d_h), to the
+  // update gate u (in d) and to the argument of the candidate's activation (behind the gates in d).
   PARACORD_HD void Mix(const CellRow& at, Units u, Out d_h, Out d) const {
     const int64_t n = s.units;
     const Out candidate = at.kept + 2 * n, d_candidate = d + 2 * n;

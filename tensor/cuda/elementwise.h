@@ -1,4 +1,4 @@
-// Elementwise kernel bodies, with the CPU's formulas.
+// Elementwise kernel bodies, with the CPU's formulas, and sums over an array or its rows.
 #pragma once
 
 #include "common/mix.h"
@@ -77,7 +77,7 @@ struct ConvertBody {
   PARACORD_HD void Store(int64_t i, float v) const { y.Store(i, v); }
 };
 
-// The largest magnitude of an array.
+// Computes the largest magnitude of an array.
 struct LargestBody {
   using Value = float;
   static constexpr bool kMaps = false;
@@ -92,7 +92,8 @@ struct LargestBody {
   PARACORD_HD void Finish(int64_t, float v) const { largest[0] = v; }
 };
 
-// Scales by the power of two that fits the largest magnitude into float16, then by `down`.
+// Scales x by the power of two that fits the array's `largest` magnitude into float16, then by
+// `down`, and rounds to float16.
 struct ToFloat16Body {
   struct Loaded {
     float x, largest;
@@ -107,11 +108,11 @@ struct ToFloat16Body {
   PARACORD_HD void Store(int64_t i, uint16_t v) const { y[i] = v; }
 };
 
-// Writes the factor that undoes the scales of a product's operands, followed by 0, the factor of
-// the output's old contents.
+// Writes two factors: the factor that undoes the scales of a product's operands (alpha of cuBLAS),
+// and 0, the factor of the output's old contents (beta).
 struct ProductFactorsBody {
-  float up;    // undoes the extra scale `down` of both operands
-  In largest;  // magnitudes of both operands
+  float up;    // undoes the scale `down` of ToFloat16Body for both operands
+  In largest;  // the largest magnitudes of the two operands
   Out factors;
   PARACORD_HD void operator()(int64_t i) const {
     const float scale = formulas::ScaleToFloat16(largest[0]);
@@ -119,7 +120,7 @@ struct ProductFactorsBody {
   }
 };
 
-// Adds the bias and applies the ReLU after a product or a convolution.
+// Adds the bias, if any, and applies a ReLU, if wanted, after a product or a convolution.
 struct BiasBody {
   using Loaded = Bits;
   int64_t columns;
@@ -138,8 +139,8 @@ struct BiasBody {
   PARACORD_HD void Store(int64_t i, float v) const { y.Store(i, v); }
 };
 
-// Finishes a convolution in 16 bits: undoes the scales of the operands, adds the bias, applies the
-// ReLU, and writes float32.
+// Finishes a convolution in 16 bits: undoes the scales of the operands, adds the bias, applies a
+// ReLU if wanted, and writes float32.
 struct FromShortBody {
   using Loaded = uint16_t;
   struct Column {
@@ -147,7 +148,7 @@ struct FromShortBody {
   };
   int64_t columns;
   bool relu;
-  In factors;  // with float16; null with bfloat16
+  In factors;  // the factors of ProductFactorsBody if x is float16; null: x is bfloat16
   In bias;     // may be null
   Ptr<const uint16_t> x;
   Out y;
@@ -180,7 +181,7 @@ struct DropoutBody {
     uint64_t mixed;
   };
   Ptr<const uint64_t> mixed;  // Mix64 of the key
-  uint64_t dropped;           // an element is dropped if its 32-bit hash is smaller
+  uint64_t dropped;           // an element is dropped if its 32-bit hash is below this
   float scale;
   int64_t first;
   AnyIn x;
@@ -193,7 +194,7 @@ struct DropoutBody {
   PARACORD_HD void Store(int64_t i, float v) const { y.Store(i, v); }
 };
 
-// The Box-Muller transform of two uniform numbers from a hash.
+// Adds normal numbers, by the Box-Muller transform of two uniform numbers from a hash.
 struct NoiseBody {
   Ptr<const uint64_t> mixed;
   float stddev;
@@ -235,7 +236,7 @@ struct PenaltyBody {
   PARACORD_HD void Finish(int64_t, double value) const { sum[0] = value; }
 };
 
-// A sum of doubles, for the losses of rows.
+// Sums an array of doubles, the losses of rows.
 struct SumBody {
   using Value = double;
   static constexpr bool kMaps = false;

@@ -1,10 +1,10 @@
-// The two forms of our kernels. A map computes output i from index i; its body is a functor, or has
-// three steps (load, compute, store), to keep the loads of several elements in flight per thread: a
-// single load per thread does not keep the memory of a large GPU busy. A reduction sums `count`
-// elements into each output and may load ahead, too; blocks share the outputs and, if outputs are
-// few, the elements. The order of every sum depends on the shape alone: every run gives equal bits.
-// nvcc compiles the bodies to kernels (kernels.cu), the C++ compiler to functions for
-// tests/cuda_host.
+// The two forms of our kernels, maps and reductions, and the bodies that they run. A map computes
+// output i from index i; its body is a functor, or has three steps (load, compute, store), to keep
+// the loads of several elements in flight per thread: a single load per thread does not keep the
+// memory of a large GPU busy. A reduction merges `count` elements into each output, and its body
+// may load ahead as well; the outputs and, if outputs are few, their elements are divided among
+// blocks. The order of every sum depends on the shape alone: every run gives equal bits. nvcc
+// compiles the bodies to kernels (kernels.cu), the C++ compiler to functions for tests/cuda_host.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace paracord::cuda {
 constexpr int kThreadBits = 8;
 constexpr int kThreads = 1 << kThreadBits;  // threads in a block
 
-// The elements loaded together by a thread of a map in steps.
+// How many elements a thread of a map in steps loads before it computes them.
 constexpr int kAtOnce = 4;
 
 // A map in steps: Load(i), then Value(i, loaded), then Store(i, value). A body must not load
@@ -25,27 +25,27 @@ template <class Body>
 concept InSteps = requires(const Body& body) {
   body.Load(0);
 };
-// A map in steps whose Value(column, loaded) takes the result of Of(i), numbers that depend on the
-// column only. Repeats(step): Of(i) equals Of(i + step).
+// A map in steps whose Value(column, loaded) takes the result of Of(i), numbers that depend only on
+// the column of element i. Repeats(step) is true if Of(i) equals Of(i + step) for every i.
 template <class Body>
 concept OfColumns = InSteps<Body> && requires(const Body& body) {
   body.Of(0);
 };
 
-// A reduction that loads ahead, with Load(i, k) and Take(loaded, value) in place of Add. A
-// reduction writes next to nothing and needs more loads in flight than a map: kAhead.
+// A reduction that loads kAhead elements before it takes them, with Load(i, k) and Take(loaded,
+// value) in place of Add. A reduction writes little and needs more loads in flight than a map.
 constexpr int kAhead = 8;
 template <class Body>
 concept LoadsAhead = requires(const Body& body) {
   body.Load(0, 0);
 };
-// A reduction whose Take(of, loaded, value) also takes the result of Of(i, k), computed once for
-// each output if Repeats().
+// A reduction whose Take(of, loaded, value) also takes the result of Of(i, k). If Repeats() is
+// true, each thread computes Of only once per output.
 template <class Body>
 concept OfOutputs = LoadsAhead<Body> && requires(const Body& body) {
   body.Of(0, 0);
 };
-// A reduction that loads by Load(From(i), k); From is computed once for each output.
+// A reduction that loads by Load(From(i), k); each thread computes From once per output.
 template <class Body>
 concept FromOutputs = LoadsAhead<Body> && requires(const Body& body) {
   body.From(0);
@@ -55,8 +55,8 @@ template <class Body>
 struct MapArgs {
   Body body;
   int64_t n = 0;
-  bool repeats = false;  // with OfColumns: all elements of a thread are in one column
-  // The work of a thread.
+  bool repeats = false;  // with OfColumns: Of is equal for all elements of a thread
+  // Computes the elements of a thread: i, i + step and so on.
   PARACORD_HD void Own(int64_t i, int64_t step) const {
     if (i >= n) return;
     if constexpr (OfColumns<Body>) {
@@ -86,8 +86,10 @@ struct MapArgs {
   }
 };
 
-// A body has a type Value and Start(i), Add(i, k, value), Merge(value, other), Finish(i, value).
-// With kMaps also Map(i, k, value), called for every element after the reduction of its output.
+// The body of a reduction has a type Value and Start(i), Add(i, k, value), Merge(value, other) and
+// Finish(i, value), for element k of output i. With kMaps it also has Map(i, k, value), called for
+// every element after the reduction of its output. The threads of a block that share an output are
+// its lanes.
 template <class Body>
 struct ReduceArgs {
   using Value = typename Body::Value;
@@ -95,7 +97,8 @@ struct ReduceArgs {
   int64_t outputs = 0, count = 0;
   int bits = 0;         // a block has 2^bits outputs: shifts replace divisions
   bool across = false;  // neighbouring threads take neighbouring outputs, not elements
-  int parts = 1;        // if above 1, part p writes partial[p * outputs + i]
+  int parts = 1;        // the parts of each output's elements, reduced by different blocks; if
+                        // above 1, part p writes partial[p * outputs + i]
   Ptr<Value> partial = nullptr;
 
   PARACORD_HD int width() const { return 1 << bits; }
@@ -106,14 +109,14 @@ struct ReduceArgs {
   PARACORD_HD int LaneOf(int thread) const {
     return across ? thread >> bits : thread & (lanes() - 1);
   }
-  // Neighbouring threads have neighbouring slots of shared memory.
+  // The index of a lane's value in the block's shared memory; neighbouring threads have neighbours.
   PARACORD_HD int SlotOf(int output, int lane) const {
     return across ? (lane << bits) + output : (output << (kThreadBits - bits)) + lane;
   }
   PARACORD_HD int64_t Begin(int part) const {
     return parts == 1 ? count * part : count * part / parts;
   }
-  // The sum over a thread's elements.
+  // Reduces a thread's elements: every lanes()-th element of the part.
   PARACORD_HD Value Own(int64_t i, int lane, int part) const {
     Value value = body.Start(i);
     const int64_t end = Begin(part + 1), begin = Begin(part) + lane;
@@ -179,7 +182,7 @@ struct JoinParts {
   PARACORD_HD void Finish(int64_t i, const Value& value) const { body.Finish(i, value); }
 };
 
-// The kernels of a body, for Runtime::Launch.
+// The kernels of a body as a map and as a reduction, for Runtime::Launch.
 template <class Body>
 const void* MapKernel();
 template <class Body>

@@ -1,5 +1,5 @@
-// Kernel bodies of losses: a row's sums first, then its gradient. The formulas are those of
-// tensor/cpu/loss.cc; sums are in double.
+// Kernel bodies of losses: they reduce a row to sums first, then map its elements to gradients
+// (launch.h). The formulas are those of tensor/cpu/loss.cc; LossBody and LogSumBody sum in double.
 #pragma once
 
 #include <cmath>
@@ -43,7 +43,7 @@ PARACORD_HD inline bool OfClasses(LossKind kind) {
          kind == LossKind::kCategoricalCrossentropy;
 }
 
-// Computes 1 if all targets of a hinge are 0 or 1, and hence stand for -1 and 1.
+// Computes 1 if all targets of a hinge loss are 0 or 1, and hence stand for -1 and 1; otherwise 0.
 struct BinaryTargetsBody {
   using Value = int;
   static constexpr bool kMaps = false;
@@ -69,7 +69,7 @@ struct LossRows {
     return weights == nullptr ? 1.f : static_cast<float>(weights[r]);
   }
   PARACORD_HD float Output(int64_t r, int64_t c) const { return outputs[r * s.columns + c]; }
-  // The target after smoothing and conversion, for the formulas.
+  // The target of class c, after a categorical loss' label smoothing or a hinge loss' conversion.
   PARACORD_HD float Target(int64_t r, int64_t c) const {
     if (s.kind == LossKind::kSparseCategoricalCrossentropy) {
       return c == static_cast<int64_t>(static_cast<float>(targets[r])) ? 1.f : 0.f;
@@ -81,15 +81,15 @@ struct LossRows {
     }
     return !(binary == nullptr) && binary[0] != 0 ? 2 * t - 1 : t;
   }
-  // The share of class c in a focal loss. `sums` are the sums of the row's probabilities, or the
-  // logarithms of the sums of its logits' exponentials.
+  // The probability of class c in a categorical focal loss. `sums` are from ProbabilitySumBody or,
+  // for logits, from LogSumBody.
   PARACORD_HD float Share(int64_t r, int64_t c) const {
     const float y = Output(r, c), sum = sums[r];
     return s.from_logits ? std::exp(y - sum) : y / sum;
   }
 };
 
-// The sums of the rows' probabilities, clipped first for class-index targets.
+// Sums each row's probabilities; if targets are class indices, each probability is clipped first.
 struct ProbabilitySumBody {
   using Value = float;
   static constexpr bool kMaps = false;
@@ -105,7 +105,7 @@ struct ProbabilitySumBody {
   PARACORD_HD void Finish(int64_t r, float v) const { sums[r] = v; }
 };
 
-// The logarithms of the sums of the rows' exponentials.
+// Computes the logarithm of the sum of the exponentials of each row's outputs.
 struct LogSumBody {
   using Value = ExpSum<double>;
   static constexpr bool kMaps = false;
@@ -122,11 +122,11 @@ struct LogSumBody {
 };
 
 struct LossBody {
-  // A row's sums. Each kind uses a, b and c as explained at its case.
+  // A row's sums. What a, b and c are depends on the kind of loss (Add).
   struct Value {
     ExpSum<double> exp;
     double a = 0, b = 0, c = 0;
-    int64_t ties = 0;  // the number of elements equal to the largest
+    int64_t ties = 0;  // kCategoricalHinge: the number of elements equal to exp.top
   };
   static constexpr bool kMaps = true;
   LossRows rows;
@@ -194,14 +194,15 @@ struct LossBody {
   PARACORD_HD bool Sparse() const {
     return rows.s.kind == LossKind::kSparseCategoricalCrossentropy;
   }
-  // a: the sum of the targets; b: the sum of targets times logits.
+  // Adds a logit x with target t. a: the sum of the targets; b: the sum of targets times logits.
   PARACORD_HD static void AddLogit(float x, float t, Value& v) {
     v.exp.Add(x);
     if (t == 0) return;
     v.a += static_cast<double>(t);
     v.b += static_cast<double>(t) * static_cast<double>(x);
   }
-  // a: the loss; b: the sum of slopes times shares.
+  // Adds a probability p with target t. a: the loss; b: the sum, over the classes, of the loss'
+  // slope times the class' share p / sum.
   PARACORD_HD void AddProbability(int64_t r, float p, float t, Value& v) const {
     if (Sparse()) {
       v.a += static_cast<double>(formulas::SparseOfProbability::At(p, t, rows.sums[r]).loss);
@@ -211,7 +212,7 @@ struct LossBody {
     if (t != 0) v.a -= static_cast<double>(t * std::log(clipped));
     if (share == clipped) v.b += static_cast<double>(-t / clipped * share);
   }
-  // Takes in a value with `ties` occurrences.
+  // Merges a value that occurs `ties` times into the largest value, exp.top, and its count.
   PARACORD_HD static void Larger(float value, int64_t ties, Value& v) {
     if (value == v.exp.top) {
       v.ties += ties;
@@ -243,7 +244,7 @@ struct LossBody {
         return v.a / static_cast<double>(rows.s.columns);
     }
   }
-  // The gradient of a row's loss by an output.
+  // The derivative of the row's loss with respect to output c.
   PARACORD_HD float Slope(int64_t r, int64_t c, const Value& v) const {
     const float y = rows.Output(r, c), t = rows.Target(r, c);
     switch (rows.s.kind) {

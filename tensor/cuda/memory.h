@@ -1,8 +1,8 @@
-// Allocates the device's memory. Planning takes nothing from the device: allocations only get
-// places in an address range that nobody may access. The end of the plan takes the peak of these
-// places from the device, as an arena, and later allocations get places in the arena. An allocation
-// without room in the arena, or without a plan, is taken from the device separately. Owned by the
-// engine; one thread.
+// Allocates the device's memory. While a plan is made, allocations take nothing from the device and
+// only get places in an address range that nobody may access. The end of the plan takes the highest
+// end of these places from the device, as an arena, and later allocations get places in the arena.
+// An allocation without room in the arena, or without a plan, is taken from the device separately.
+// Owned by the engine; used by one thread at a time.
 #pragma once
 
 #include <cstddef>
@@ -15,15 +15,15 @@
 
 namespace paracord::cuda {
 
-// Places in a range of bytes that grows as needed, allocated first-fit. Pure.
+// Places in a range of bytes that grows as needed, allocated first-fit. Accesses no memory there.
 class Places {
  public:
   size_t Take(size_t bytes);
-  // Frees a place; false if not allocated.
+  // Frees the place that begins at `at`. Returns false if no allocated place begins there.
   bool Give(size_t at) { return used_.erase(at) == 1; }
   size_t end() const { return end_; }  // the highest end of any place so far
   bool empty() const { return used_.empty(); }
-  // The place that Take would choose.
+  // The begin of the place that Take would choose.
   size_t Find(size_t bytes) const;
 
  private:
@@ -34,26 +34,27 @@ class Places {
 class DeviceMemory {
  public:
   explicit DeviceMemory(Runtime& runtime) : runtime_(runtime) {}
-  // The device must be idle. Frees the arena.
+  // Frees the arena; the device must be idle.
   ~DeviceMemory();
 
   absl::StatusOr<void*> Take(size_t bytes);
   absl::Status Give(void* memory);
-  // False if there is an arena and Take would have to go to the device.
+  // False if there is an arena without room for `bytes`: Take would allocate from the device.
   bool HasPlace(size_t bytes) const {
     return arena_ == nullptr || places_.Find(Padded(bytes)) + Padded(bytes) <= arena_bytes_;
   }
   bool has_plan() const { return arena_ != nullptr; }
 
-  // Begins a plan, once, before the first Take; everything taken must be given back before EndPlan.
+  // Begins a plan. Called at most once, before the first Take; all memory taken during the plan
+  // must be given back before EndPlan.
   void BeginPlan() { planning_ = true; }
-  // Takes an arena for the planned places and `before` bytes more. The plan is over even after an
-  // error.
+  // Takes an arena for the planned places and `before` bytes more. Planning has ended even after an
+  // error: RESOURCE_EXHAUSTED if the device has too little, INTERNAL if memory was not given back.
   absl::Status EndPlan(size_t before);
   bool planning() const { return planning_; }
   // The bytes planned so far.
   size_t planned() const { return places_.end(); }
-  // The bytes of an allocation in the arena.
+  // The bytes that an allocation of `bytes` takes in the arena.
   size_t Padded(size_t bytes) const;
 
  private:
@@ -61,7 +62,7 @@ class DeviceMemory {
   bool planning_ = false;
   char* arena_ = nullptr;
   size_t arena_bytes_ = 0;
-  Places places_;  // in the arena, or in the plan
+  Places places_;  // in the arena or, while planning, in the range that nobody may access
   std::set<void*> taken_;
 };
 

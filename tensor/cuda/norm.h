@@ -9,7 +9,7 @@
 
 namespace paracord::cuda {
 
-// Computes mean and squared differences in one pass (Welford; merged as in Chan, Golub and
+// Computes mean and variance of each group in one pass (Welford; merged as in Chan, Golub and
 // LeVeque).
 struct MomentsBody {
   struct Value {
@@ -49,12 +49,13 @@ PARACORD_HD inline float Factor(float variance, float epsilon) {
   return 1.f / std::sqrt(variance + epsilon);
 }
 
-// The numbers common to all elements of a column, or of a row and column.
+// The numbers that an element is normalised with.
 struct NormColumn {
   float mean, factor, scale, offset;
   PARACORD_HD float Normal(float x) const { return (x - mean) * factor; }
   PARACORD_HD float Value(float x) const { return Normal(x) * scale + offset; }
-  // The gradient before the ReLU, from the gradient after the ReLU.
+  // The gradient of the ReLU's input, from the gradient dy of its output. `relu` is the ReLU's
+  // upper bound; 0: there is no ReLU.
   PARACORD_HD float Before(float relu, float x, float dy) const {
     const float v = relu == 0 ? 0.f : Value(x);
     return relu == 0 || (v > 0 && v < relu) ? dy : 0.f;
@@ -96,7 +97,7 @@ struct XAndDy {
   Bits x, dy;
 };
 
-// The sums over each column of dy, and of dy times the normalised x.
+// Computes two sums over each column: of dy, and of dy times the normalised x.
 struct NormColumnSumsBody {
   using Value = SumAndDot;
   using Loaded = XAndDy;
@@ -127,7 +128,7 @@ struct NormColumnSumsBody {
   }
 };
 
-// Computes dx by column, from the sums of NormColumnSumsBody.
+// Computes dx of a normalisation by column, from the sums of NormColumnSumsBody.
 struct NormColumnBackwardBody {
   using Loaded = XAndDy;
   NormShape s;
@@ -136,7 +137,8 @@ struct NormColumnBackwardBody {
   AnyIn dy;
   In sums, dots;
   AnyOut dx;
-  // dx = whole (dy - sum - (x - mean) dot).
+  // A column's dx = whole * (dy - sum - (x - mean) * dot), where dy is the gradient before the
+  // ReLU.
   struct Column {
     NormColumn of;
     float sum, dot, whole;
@@ -161,7 +163,7 @@ struct NormColumnBackwardBody {
   PARACORD_HD void Store(int64_t i, float v) const { dx.Store(i, v); }
 };
 
-// Computes dx by row: first the row's sums, then its elements.
+// Computes dx of a normalisation by row: first the row's sums, then its elements.
 struct NormRowBackwardBody {
   using Value = SumAndDot;
   static constexpr bool kMaps = true;

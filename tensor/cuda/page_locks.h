@@ -1,6 +1,6 @@
-// The process-wide count of page locks on host memory. The GPUs of a group copy the same
-// parameters, and several runtimes may lock the same memory: the first locks the pages, and the
-// last unlock frees them, because other runtimes' copies may be in flight. Thread-safe.
+// Counts the page locks on host memory, over all runtimes of the process. The GPUs of a group copy
+// the same parameters, hence several runtimes lock the same memory: the first Lock locks the pages,
+// and the last Unlock unlocks them, because other runtimes' copies may be in flight. Thread-safe.
 #pragma once
 
 #include <map>
@@ -14,7 +14,8 @@ namespace paracord::cuda {
 
 class PageLocks {
  public:
-  // Calls lock(), which page-locks the memory and returns a status, unless already locked.
+  // Calls lock(), which page-locks the memory and returns a status, unless the memory is already
+  // locked here.
   template <class Do>
   absl::Status Lock(const void* memory, size_t bytes, const Do& lock) {
     const MutexLock guard(mu_);

@@ -84,7 +84,8 @@ using Out = Ptr<float>;
 // thread for any type.
 using Bits = uint32_t;
 
-// Numbers of either float32 or bfloat16, uniform in a launch: a single kernel serves both types.
+// An array of float32 or of bfloat16. All threads of a launch have the same type: a single kernel
+// serves both types.
 template <class Float, class Short>
 struct AnyOf {
   PARACORD_HD Bits Load(int64_t i) const {
@@ -102,7 +103,7 @@ struct AnyIn : AnyOf<const float, const uint16_t> {
   AnyIn(const ConstTensor& x) : AnyOf{x.float32, x.bfloat16} {}
   PARACORD_HD float operator[](int64_t i) const { return Of(Load(i)); }
 };
-// Numbers for reading and writing.
+// An array to read and write.
 struct AnyOut : AnyOf<float, uint16_t> {
   AnyOut(float* numbers = nullptr) : AnyOf{numbers, nullptr} {}  // NOLINT: implicit, like a float*
   AnyOut(const Tensor& y) : AnyOf{y.float32, y.bfloat16} {}      // NOLINT: implicit, like a Tensor

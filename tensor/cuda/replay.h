@@ -3,9 +3,9 @@
 // recorded. The second occurrence of a sequence is captured as a graph. When a later step begins
 // like a graph, its calls are only compared; if the step also ends like the graph, the graph is
 // launched, otherwise the compared calls are made and the step goes on call by call. Callers need
-// not announce repetitions. Steps with pageable memory, timed events, all-reduces or an error are
-// never captured. Numbers that vary between steps must be in memory, not in kernel arguments. Used
-// by one thread.
+// not announce repetitions. Steps with pageable memory, timed events, all-reduces, an error, fewer
+// than 8 calls or more than 16 MiB of copies are never captured. Numbers that vary between steps
+// must be in memory, not in kernel arguments. Used by one thread at a time.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// Kernel bodies that draw random numbers and maps for examples, and that resample images.
+// Kernel bodies that draw random numbers and random maps (RandomMap in ops.h), and that resample
+// images.
 #pragma once
 
 #include "tensor/cuda/elementwise.h"

@@ -1,6 +1,7 @@
 // The only interface to CUDA: the CUDA runtime, cuBLAS, cuDNN, NCCL. ToolkitRuntime makes the real
 // calls; tests/cuda_host implements the interface on the processor, to run and check the engine
-// without a GPU. Arguments are as documented in those libraries. Used by one thread at a time.
+// without a GPU. Arguments are as documented in those libraries. Used by one thread at a time,
+// except AbortGroup.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +28,7 @@ struct MemoryInfo {
 
 enum class CopyKind { kToDevice, kToHost };
 
-// A kernel launch. `kernel` takes an argument by value, the bytes of `args`.
+// A kernel launch. `kernel` takes a single argument by value, the `args_size` bytes at `args`.
 struct KernelLaunch {
   const char* name = "";
   const void* kernel = nullptr;
@@ -36,7 +37,7 @@ struct KernelLaunch {
   uint32_t blocks_x = 1, blocks_y = 1, threads = 1;
 };
 
-// The size of an operand's element.
+// The bytes of an operand's element.
 inline int64_t OperandBytes(Operands operands) {
   return operands == Operands::kBfloat16 || operands == Operands::kFloat16 ? 2 : 4;
 }
@@ -56,31 +57,33 @@ struct GemmCall {
   int64_t ldc = 0, stride_c = 0;
   int64_t batch = 1;
   Operands operands = Operands::kFloat32;
-  const float* factors = nullptr;  // alpha and beta (0) on the device; null: alpha is 1
-  const float* bias = nullptr;     // or null
+  const float* factors = nullptr;  // alpha and beta (0) on the device; null: alpha is 1, beta 0
+  const float* bias = nullptr;     // null: there is no bias
   bool relu = false;
 };
 
 // A convolution by cuDNN's graph API, as cross-correlation: channels are innermost in every tensor,
-// also in the filter (out, height, width, in / groups). Padding may differ between both ends.
+// also in the filter (out, height, width, in / groups). The two ends of an axis may have different
+// padding.
 struct ConvCall {
   ConvShape shape;
-  // kFloat32 allows FMA only; kTf32 allows tensor cores, too. In 16 bits tensor cores must
-  // multiply, and x, w, y and their gradients have 16 bits. Bias and ReLU are fused only with
-  // shape.y_bfloat16, and the bias is then bfloat16.
+  // kFloat32 allows FMA only; kTf32 allows tensor cores, too. With kFloat16 and kBfloat16 tensor
+  // cores must multiply, and x, w, y and their gradients have 16 bits; bias and ReLU are then fused
+  // only with shape.y_bfloat16, and the bias is bfloat16.
   Operands operands = Operands::kFloat32;
-  size_t workspace_max = 0;  // limit for an engine
+  size_t workspace_max = 0;  // the most bytes of workspace of an engine
 };
 
-// The directions of a convolution with a cuDNN engine.
+// The directions of a convolution for which cuDNN has an engine: the output, and the gradients of x
+// (`data`) and of the kernel (`filter`).
 struct Directions {
   bool forward = true, data = true, filter = true;
-  bool finishes = true;  // the forward engine fuses the shape's bias and ReLU
+  bool finishes = true;  // the forward engine also computes the shape's bias and ReLU
 };
 
 // A convolution with its chosen engines. Calls are asynchronous on the stream; the caller may use
-// only directions allowed by can(). UNIMPLEMENTED: the engine refused at run time, and nothing was
-// computed. Tensors begin at multiples of 16 bytes.
+// only directions allowed by can(), and must pass tensors that begin at multiples of 16 bytes.
+// UNIMPLEMENTED: the engine refused at run time, and nothing was computed.
 class Convolution {
  public:
   virtual ~Convolution() = default;
@@ -102,14 +105,14 @@ class Runtime {
   virtual bool has_bfloat16() const = 0;
   // Makes the runtime's device the calling thread's current device.
   virtual absl::Status UseDevice() = 0;
-  // Allocates device memory. RESOURCE_EXHAUSTED: the device has too little left; the message has
-  // the sizes.
+  // Allocates device memory. RESOURCE_EXHAUSTED: the device has too little left; the message says
+  // how many bytes are needed and free.
   virtual absl::StatusOr<void*> Malloc(size_t bytes) = 0;
   virtual absl::Status Free(void* memory) = 0;
   virtual absl::StatusOr<MemoryInfo> GetMemoryInfo() = 0;
-  // Hooks for a runtime that checks memory accesses. Part: the allocation is used in parts from now
-  // on. Use: these bytes become a part with undefined contents. Unuse: the part ends. Parts must be
-  // gap_bytes() apart.
+  // Hooks for a runtime that checks memory accesses. Part: from now on only parts of the allocation
+  // may be accessed. Use: these bytes become a part, with undefined contents. Unuse: the part ends.
+  // Parts must be gap_bytes() apart.
   virtual void Part(void* /*allocation*/) {}
   virtual void Use(void* /*part*/, size_t /*bytes*/) {}
   virtual void Unuse(void* /*part*/) {}
@@ -128,7 +131,8 @@ class Runtime {
   virtual absl::Status PageUnlockHost(const void* memory) = 0;
   virtual absl::StatusOr<Stream> CreateStream() = 0;
   virtual absl::Status DestroyStream(Stream stream) = 0;
-  // Waits until the stream is idle, and returns the first error of its work.
+  // Waits until the stream is idle, and returns the first error of its work; DATA_LOSS after
+  // AbortGroup.
   virtual absl::Status Synchronize(Stream stream) = 0;
   virtual absl::StatusOr<Event> CreateEvent() = 0;
   virtual absl::StatusOr<Event> CreateTimedEvent() = 0;
@@ -138,14 +142,15 @@ class Runtime {
   // Creates an event for AwaitEvent. If its record is captured, every launch of the graph records
   // the event; destroy the graph before the event.
   virtual absl::StatusOr<Event> CreateHostEvent() = 0;
-  // Blocks the thread, without spinning, until the stream has reached the event's last record.
+  // Blocks the thread, without spinning, until the stream has reached the last Record of the event.
+  // DATA_LOSS after AbortGroup.
   virtual absl::Status AwaitEvent(Event event) = 0;
   virtual absl::Status Record(Event event, Stream stream) = 0;
   virtual absl::Status Wait(Stream stream, Event event) = 0;
-  // Between BeginCapture and EndCapture, the work of the stream, and of streams waiting for its
-  // events, is recorded in a graph instead of run; at the end the stream must have waited for all
-  // of them. Copies must use page-locked memory, and streams may only wait for events of the
-  // capture. EndCapture is called even after an error.
+  // Between BeginCapture and EndCapture, the work of the stream, and of streams that wait for its
+  // events, is recorded in a graph instead of run; before EndCapture the stream must wait for the
+  // other streams. Copies must use page-locked memory, and streams may only wait for events
+  // recorded in the capture. EndCapture is called even after an error.
   virtual absl::Status BeginCapture(Stream stream) = 0;
   virtual absl::StatusOr<StepGraph> EndCapture(Stream stream) = 0;
   // Runs the whole graph, with the captured arguments, in the stream's order.
@@ -153,11 +158,12 @@ class Runtime {
   virtual absl::Status DestroyGraph(StepGraph graph) = 0;
   virtual absl::Status Launch(const KernelLaunch& launch, Stream stream) = 0;
   virtual absl::Status Gemm(const GemmCall& call, Stream stream) = 0;
-  // UNIMPLEMENTED: cuDNN has no engine in any direction.
+  // UNIMPLEMENTED: cuDNN has no engine for any of the directions.
   virtual absl::StatusOr<std::unique_ptr<Convolution>> MakeConvolution(const ConvCall& call) = 0;
   // On a device of a group: calls ncclAllReduce on each array, in place, within one ncclGroup.
   virtual absl::Status AllReduce(std::span<const DeviceFloats> arrays, Stream stream) = 0;
-  // Calls ncclCommAbort, from any thread; all-reduces in flight and later ones fail with DATA_LOSS.
+  // Calls ncclCommAbort, from any thread: all-reduces in flight end with undefined results, and
+  // later ones return DATA_LOSS.
   virtual void AbortGroup() = 0;
 };
 

@@ -1,5 +1,5 @@
-// Kernel bodies of softmax: along rows, and over visible keys. The formulas are those of
-// tensor/cpu/activation.cc and softmax.cc.
+// Kernel bodies of softmax: along rows, and over the keys that a mask shows (SoftmaxShape in
+// ops.h). The formulas are those of tensor/cpu/activation.cc and softmax.cc.
 #pragma once
 
 #include <cmath>
@@ -72,11 +72,11 @@ struct SoftmaxBackwardBody {
   }
 };
 
-// Keras' sparsemax (tensor/cpu/activation.cc) with a thread for each row. Without memory for
-// sorting, finds an element's rank and partial sum by comparing all other elements.
+// Keras' sparsemax (tensor/cpu/activation.cc) with a thread for each row. A thread has no memory to
+// sort the row in; it finds an element's rank by comparing the element with all others.
 struct SparsemaxRank {
   int64_t rank = 0;
-  float sum = 0;  // sum of the elements down to this rank, in descending order
+  float sum = 0;  // the sum of the element and of all elements of a smaller rank
   PARACORD_HD bool Supports(float x) const {
     return x - (sum - 1) / static_cast<float>(rank + 1) > 0;
   }
@@ -147,7 +147,7 @@ struct SparsemaxBackwardBody {
 // A row of scores; rows are indexed by (batch, head, query).
 struct ScoreRow {
   int64_t mask = 0;   // offset of the row's mask
-  int64_t count = 0;  // keys from here on lie in the query's future
+  int64_t count = 0;  // the first `count` keys are not in the query's future
 };
 PARACORD_HD inline ScoreRow ScoreRowOf(const SoftmaxShape& s, int64_t row) {
   const int64_t query = row % s.queries, batch = row / s.queries / s.heads;
@@ -157,7 +157,7 @@ PARACORD_HD inline ScoreRow ScoreRowOf(const SoftmaxShape& s, int64_t row) {
 
 struct MaskedSoftmaxBody {
   struct Value {
-    ExpSum<float> shown, all;  // `all` serves a row without a visible key and with lowered scores
+    ExpSum<float> shown, all;  // over visible keys; over all keys, for a row without a visible one
     int64_t seen = 0;
   };
   static constexpr bool kMaps = true;

@@ -1,5 +1,5 @@
 // Records the times of the device's work, by timed events on its streams, for a trace; off by
-// default. Owned by the engine; one thread.
+// default. Owned by the engine; used by one thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -16,24 +16,26 @@ class Spans {
   ~Spans();
 
   bool on() const { return on_; }
-  // Begins a span. A step's first span relates the device's clock to the host's.
+  // Begins a span of the lane (DeviceSpan). The first Begin after Take also relates the device's
+  // clock to the host's; the device must be idle then.
   void Begin(const char* name, int lane, Stream stream);
   // Ends the lane's last span.
   void End(int lane, Stream stream);
-  // Returns the spans of a step; the streams must be idle. Errors of events only lose the spans.
+  // Returns the ended spans since the last Take, and records spans from now on if `on` is true. The
+  // streams must be idle. Spans are lost, without an error, if an event fails or above 4096 spans.
   std::vector<DeviceSpan> Take(bool on);
 
  private:
   struct Span {
     const char* name = "";
     int lane = 0;
-    size_t begin = 0, end = 0;  // indices of events
+    size_t begin = 0, end = 0;  // indices in events_; an `end` of 0: the span has not ended
   };
   size_t NewEvent(Stream stream);
 
   Runtime& runtime_;
   bool on_ = false, failed_ = false;
-  std::vector<Event> events_;  // the first `used_` are recorded; the first of all is at base_us_
+  std::vector<Event> events_;  // the first `used_` are recorded, events_[0] at time base_us_
   size_t used_ = 0;
   int64_t base_us_ = 0;
   std::vector<Span> spans_;

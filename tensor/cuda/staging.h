@@ -1,6 +1,7 @@
 // Page-locked host memory, copied by the GPU itself (DMA): staging buffers for copies of pageable
-// memory, and memory locked by its owner. Steps of equal sizes get equal buffers at equal
-// addresses. Owned by the engine; one thread.
+// memory, and a list of other host memory that is page-locked. Calls of Take with equal sizes after
+// each Reset get equal addresses once all buffers fit in one chunk, as graphs need (replay.h).
+// Owned by the engine; used by one thread at a time.
 #pragma once
 
 #include <cstddef>
@@ -14,17 +15,17 @@ namespace paracord::cuda {
 class Staging {
  public:
   explicit Staging(Runtime& runtime) : runtime_(runtime) {}
-  // No copy may be in flight.
+  // Frees the buffers and unlocks memory; no copy may be in flight.
   ~Staging();
 
-  // Returns a staging buffer, valid until Reset, or null if page-locked memory is used up; copies
-  // then go without staging.
+  // Returns a staging buffer, valid until Reset. Null if the buffers would exceed 1 GiB or the
+  // system locks no more memory; the caller then copies without staging.
   void* Take(size_t bytes);
-  // Takes all buffers back; no copy may be in flight.
+  // Ends the use of all buffers from Take; no copy may be in flight.
   void Reset();
 
-  // Locks memory that stays mapped for this object's life, if it begins at a page; its pages hold
-  // nothing else. Memory that cannot be locked is remembered, and tried only once.
+  // Page-locks memory that stays mapped for this object's life, if the memory begins at a page; its
+  // pages must hold nothing else. A second call for an address does nothing.
   void PageLock(const void* memory, size_t bytes);
   bool IsPageLocked(const void* memory, size_t bytes) const;
 
@@ -35,8 +36,8 @@ class Staging {
   };
   struct Range {
     size_t bytes = 0;
-    bool page_locked = false;  // false: locking failed
-    bool ours = false;         // unlocked by this object
+    bool page_locked = false;  // false: the memory could not be locked
+    bool ours = false;         // this object has locked the memory and unlocks it at its end
   };
   void FreeChunks();
 
@@ -44,7 +45,7 @@ class Staging {
   bool complained_ = false;
   std::vector<Chunk> chunks_;
   size_t all_ = 0;     // bytes of all chunks
-  size_t wanted_ = 0;  // bytes used by the last step
+  size_t wanted_ = 0;  // bytes in use at the last Reset that had several chunks
   std::map<const char*, Range> ranges_;
 };
 

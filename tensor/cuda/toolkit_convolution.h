@@ -11,7 +11,7 @@
 
 namespace paracord::cuda {
 
-// The device's handle must outlive the convolution and belong to the stream of the calls.
+// The device's handle must outlive the convolution, which sets the handle's stream at every call.
 // UNIMPLEMENTED: no direction has an engine, or a deterministic engine where the options require
 // one.
 absl::StatusOr<std::unique_ptr<Convolution>> MakeToolkitConvolution(const Libraries& libraries,

@@ -16,8 +16,8 @@
 
 namespace paracord::cuda {
 
-// Turns cuDNN's refusal of an operation into UNIMPLEMENTED. Errors of the machine (no usable GPU,
-// no memory) keep their codes.
+// Returns the error of a cuDNN call as a status: UNIMPLEMENTED if cuDNN refuses the operation;
+// errors of the machine (no usable GPU, no memory) get the codes of StatusOf (toolkit_status.h).
 absl::Status RefusalOf(const Libraries& libraries, const char* call, cudnnStatus_t status);
 
 constexpr cudnnBackendAttributeType_t TypeOf(const int64_t&) { return CUDNN_TYPE_INT64; }
@@ -48,8 +48,9 @@ constexpr cudnnBackendAttributeType_t TypeOf(const cudnnBackendBehaviorNote_t&) 
   return CUDNN_TYPE_BEHAVIOR_NOTE;
 }
 
-// A cuDNN descriptor: gets attributes, is finalized, and may then become an attribute of other
-// descriptors, which copy it. The first error is kept and turns all later calls into no-ops.
+// A cuDNN descriptor: gets attributes by Set, is finalized by Finish, and may then become an
+// attribute of other descriptors, which copy it. After an error every Set does nothing, and Finish
+// returns the error.
 class Descriptor {
  public:
   Descriptor(const Libraries& libraries, cudnnBackendDescriptorType_t type);
@@ -79,13 +80,13 @@ class Descriptor {
   Descriptor& Set(cudnnBackendAttributeName_t name, std::span<const Descriptor> parts);
   absl::Status Finish();
 
-  // Reads an attribute of several values, as many as exist and fit. Without room, returns the
-  // number of values.
+  // Reads the values of an attribute, as many as exist and fit, and returns how many were read. If
+  // `values` is empty, returns how many exist.
   template <class T>
   absl::StatusOr<int64_t> Get(cudnnBackendAttributeName_t name, std::span<T> values) const {
     return Get(name, TypeOf(T()), static_cast<int64_t>(values.size()), values.data());
   }
-  // Reads into descriptors made for the attribute's type.
+  // Like the Get above, into descriptors made for the attribute's type.
   absl::StatusOr<int64_t> Get(cudnnBackendAttributeName_t name, std::span<Descriptor> parts) const;
 
   cudnnBackendDescriptor_t get() const { return descriptor_; }
@@ -101,7 +102,8 @@ class Descriptor {
   absl::Status error_;
 };
 
-// The device of a plan: the device of `handle`, or a device known by its `properties` alone.
+// The device of a plan: the device of `handle`, or a device known by its `properties` alone, for
+// which plans can be chosen but not run.
 struct PlanDevice {
   cudnnHandle_t handle = nullptr;
   const Descriptor* properties = nullptr;  // CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR
@@ -121,14 +123,15 @@ struct Bound {
 
 class Plan {
  public:
-  // Chooses the first of cuDNN's proposals that keeps to the limits. UNIMPLEMENTED: none does.
+  // Chooses the first engine proposed by cuDNN that keeps to the limits and is not compiled at run
+  // time. UNIMPLEMENTED: there is none, or cuDNN refuses the graph of the operations.
   static absl::StatusOr<Plan> Choose(const Libraries& libraries, const PlanDevice& device,
                                      std::span<const Descriptor> operations,
                                      const PlanLimits& limits);
 
   size_t workspace_bytes() const { return workspace_; }
-  // The engine's number among cuDNN's engines for the kind of graph. Engine 0 supports most graphs
-  // and is slowest.
+  // The engine's number among cuDNN's engines for such a graph. Engine 0 supports the most graphs
+  // and is the slowest.
   int64_t engine() const { return engine_; }
   // Runs asynchronously on the handle's stream. UNIMPLEMENTED: the engine refused, and nothing was
   // computed.

@@ -1,5 +1,5 @@
-// cuBLAS and cuDNN, opened on demand: a missing library is an error message instead of a plug-in
-// that does not load. Never closed.
+// Opens cuBLAS and cuDNN on demand: a missing library is an error message instead of a plug-in that
+// does not load. The libraries are never closed.
 #pragma once
 
 #include <cublasLt.h>
@@ -11,7 +11,7 @@
 
 #include "absl/status/statusor.h"
 
-// Every called function, by library. cuBLAS includes cuBLASLt.
+// Every function that we call, by library. cuBLAS includes cuBLASLt.
 #define PARACORD_CUBLAS_CALLS(X)                                       \
   X(cublasCreate_v2)                                                   \
   X(cublasDestroy_v2)                                                  \
@@ -54,9 +54,10 @@ struct Libraries {
 // Opens both libraries; names are as for dlopen. The error names the missing library or function.
 absl::StatusOr<const Libraries*> OpenLibraries(const std::string& cublas, const std::string& cudnn);
 
-// Opens a library. The error names the missing `what`, or the missing function.
+// Opens the library at `name`. The error begins with `what`, the library's name for readers.
 absl::StatusOr<void*> OpenLibrary(const char* what, const std::string& name);
-// Checks that the files opened by a library itself exist, beside it or on the loader's path.
+// Checks that `parts`, files that the library will open itself, exist beside the library or on the
+// loader's path. The error names the missing file.
 absl::Status CheckParts(const char* what, void* library, std::span<const char* const> parts);
 absl::StatusOr<void*> FindSymbol(void* library, const std::string& file, const char* name);
 template <class Function>

@@ -1,5 +1,5 @@
-// NCCL, opened only when several GPUs work together. Its stable interface (nccl.h, 2.x) is declared
-// here: building needs no NCCL. Never closed.
+// Opens NCCL, only when several GPUs work together, and never closes it. NCCL's stable interface
+// (nccl.h, 2.x) is declared here: building needs no NCCL.
 #pragma once
 
 #include <cuda_runtime_api.h>

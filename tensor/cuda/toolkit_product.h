@@ -1,5 +1,5 @@
-// Products by cuBLASLt, with bias and ReLU as a fused epilogue. The algorithm is chosen once for
-// each shape.
+// Products by cuBLASLt, with bias and ReLU as a fused epilogue. The algorithm is chosen at the
+// first product of each shape and alignment, and kept for up to 4096 of them.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +27,7 @@ class ToolkitProducts {
         workspace_bytes_(workspace_bytes) {}
 
   // Runs the product asynchronously on the stream. Returns false, having computed nothing, if
-  // cuBLASLt has no algorithm. kTf32 is ignored unless `tf32` is set.
+  // cuBLASLt has no algorithm. Unless `tf32` is true, operands of kTf32 are computed as kFloat32.
   absl::StatusOr<bool> Run(const GemmCall& call, bool tf32, Stream stream);
 
  private:
@@ -49,7 +49,7 @@ class ToolkitProducts {
   const cublasLtHandle_t handle_;
   void* const workspace_;
   const size_t workspace_bytes_;
-  std::map<std::string, Chosen> chosen_;  // keyed by everything that determines the choice
+  std::map<std::string, Chosen> chosen_;  // keyed by all that the algorithm depends on
   bool said_slow_ = false;
 };
 

@@ -12,15 +12,16 @@
 namespace paracord::cuda {
 
 struct ToolkitOptions {
-  bool deterministic = true;  // only algorithms with equal bits in every run
+  bool deterministic = true;  // cuDNN uses only engines with equal bits in every run
 };
 
-// Counts the GPUs. The error names what is missing: the driver, a device, cuBLAS or cuDNN.
+// Counts the GPUs, of which at least one is new enough. The error names what is missing: the
+// driver, a device, a new enough device, cuBLAS or cuDNN.
 absl::StatusOr<int> CountDevices();
 absl::StatusOr<std::unique_ptr<Runtime>> MakeToolkitRuntime(int device,
                                                             const ToolkitOptions& options);
-// Makes the runtimes of some devices, given by their numbers, joined in a group by NCCL. An error
-// names the device or the call of NCCL.
+// Makes the runtimes of some devices, given by their numbers, joined in a group by NCCL. The error
+// names the device, the call of NCCL, or what NCCL lacks.
 absl::StatusOr<std::vector<std::unique_ptr<Runtime>>> MakeToolkitGroup(
     std::span<const int> devices, const ToolkitOptions& options);
 

@@ -1,5 +1,6 @@
-// CUDA's errors as Status. DATA_LOSS: the device's context is lost (sticky errors), and only a new
-// process can use the device again. RESOURCE_EXHAUSTED: out of memory.
+// Errors of CUDA, cuBLAS and cuDNN as Status. DATA_LOSS: the device's context is lost (a sticky
+// error), and only a new process can use the device again. RESOURCE_EXHAUSTED: out of memory.
+// INTERNAL: any other error.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -64,7 +65,7 @@ inline absl::Status StatusOf(const Libraries& libraries, const char* call, cudnn
 }
 
 // True if the error is about the machine (cuDNN can compute nothing here, or memory is short)
-// rather than an unsupported convolution or algorithm. Since cuDNN 9 the last digits tell.
+// rather than an unsupported convolution or algorithm.
 inline bool IsOfMachine(cudnnStatus_t status) {
   switch (status) {
     case CUDNN_STATUS_SUCCESS:

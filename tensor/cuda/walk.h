@@ -14,17 +14,17 @@ constexpr int kAxesMax = 8;
 
 // A Walk of 1 to kAxesMax axes, as a kernel argument.
 struct Axes {
-  // The elements along the outermost axis handled by a thread, as far apart as possible:
-  // neighbouring threads keep neighbouring elements, and the index is divided into axes once for
-  // all of a thread's elements.
+  // The most elements of a thread. They differ only in the index along the outermost axis, where
+  // they are as far apart as possible: neighbouring threads have neighbouring elements, and a
+  // thread's index is divided into axes once for all its elements.
   static constexpr int kTogether = 4;
   int count = 1;
   int64_t dims[kAxesMax] = {1}, a[kAxesMax] = {}, b[kAxesMax] = {}, y[kAxesMax] = {};
   int64_t total = 1;
 
   struct At {
-    int64_t a = 0, b = 0, y = 0;
-    int64_t first = 0;  // index along the outermost axis
+    int64_t a = 0, b = 0, y = 0;  // offsets of an element, in elements
+    int64_t first = 0;            // index along the outermost axis
   };
   template <class Index>
   PARACORD_HD At By(Index i) const {
@@ -43,7 +43,8 @@ struct Axes {
     at.first = static_cast<int64_t>(i);
     return Further(at, at.first);
   }
-  // Uses 32-bit indices where sufficient: their division is several times as fast.
+  // The offsets of the first element of thread i. Divides in 32 bits if the total allows, which is
+  // several times as fast.
   PARACORD_HD At Of(int64_t i) const {
     return total <= 0x7fffffff ? By(static_cast<uint32_t>(i)) : By(static_cast<uint64_t>(i));
   }
@@ -52,7 +53,7 @@ struct Axes {
   }
   PARACORD_HD int64_t Apart() const { return (dims[0] + kTogether - 1) / kTogether; }
   int64_t Threads() const { return total == 0 ? 0 : total / dims[0] * Apart(); }
-  // Calls work(k, at) for each of the thread's elements; `at` is the place of the first.
+  // Calls work(k, at of element k) for each of the thread's elements, from the first one's `at`.
   template <class Work>
   PARACORD_HD void Together(const At& at, const Work& work) const {
     const int64_t apart = Apart();
@@ -81,9 +82,9 @@ struct CopyWalkBody {
   }
 };
 
-// Transposes matrices: a (rows, columns), one after another, become y (columns, rows). Each 64
-// threads take vertically adjacent tiles of 8 x 8: a warp reads whole sectors of memory and writes
-// half sectors; the index is divided once for all tiles of a thread.
+// Transposes matrices: a (rows, columns), one after another, become y (columns, rows). Every 64
+// threads move kTiles tiles of 8 x 8, one below the other: a warp reads whole sectors of memory and
+// writes half sectors, and a thread divides its index once for all tiles.
 struct TransposeBody {
   static constexpr int kTile = 8, kTiles = 4, kRows = kTile * kTiles;
   int64_t rows, columns;
@@ -91,7 +92,7 @@ struct TransposeBody {
   AnyOut y;
   PARACORD_HD int64_t Down() const { return (rows + kRows - 1) / kRows; }
   PARACORD_HD int64_t Across() const { return (columns + kTile - 1) / kTile; }
-  // The number of threads for `matrices`.
+  // The number of threads for this many matrices.
   int64_t Threads(int64_t matrices) const { return matrices * Down() * Across() * kTile * kTile; }
   template <class Index>
   PARACORD_HD void Move(Index i) const {
@@ -193,7 +194,7 @@ struct BinaryBody {
   }
 };
 
-// A binary operation on tensors contiguous along the walk.
+// A binary operation on tensors that are contiguous along the walk.
 struct FlatBinaryBody {
   struct Loaded {
     Bits a, b;
@@ -218,8 +219,8 @@ struct GatherBody {
   }
 };
 
-// The scatter sorts places by row, for a fixed order of sums without atomics. A key is row * count
-// + place: all keys differ.
+// A scatter sorts the indices i of ids by row, for a fixed order of sums without atomics. The key
+// of index i is row * count + i: all keys differ.
 struct ScatterKeyBody {
   int64_t count, rows;
   In ids;
@@ -230,7 +231,8 @@ struct ScatterKeyBody {
   }
 };
 
-// Merges sorted runs of `run` keys pairwise: each key finds its position in the other run.
+// Merges sorted runs of `run` keys pairwise: a thread finds the position of its key in the other
+// run of the pair.
 struct MergeRunsBody {
   int64_t count, run;
   Ptr<const int64_t> from;
@@ -256,9 +258,9 @@ struct MergeRunsBody {
   }
 };
 
-// The thread of a row's first place sums all places of the row by halves, see Ops. A single row may
-// have most of the places (a padding id): several elements are loaded before their rows are
-// compared.
+// The thread of a row's first key sums dy over all keys of the row, in the order of
+// Ops::ScatterAdd. A single row may have most of the keys (a padding id): kPlaces keys and numbers
+// are loaded before the keys are compared with the row's end.
 struct ScatterSumBody {
   static constexpr int kPlaces = 16;
   static constexpr int kLevels = 40;
@@ -271,7 +273,7 @@ struct ScatterSumBody {
     const int64_t row = keys[at] / count;
     const int64_t begin = row * count, end = begin + count;  // the keys of the row
     if (row >= rows || (at > 0 && keys[at - 1] >= begin)) return;
-    // Sums of 2^k whole blocks each, for the bits k of the number of blocks.
+    // partial[k] is the sum of 2^k blocks of kPlaces numbers, for each bit k set in `blocks`.
     float partial[kLevels];
     int64_t blocks = 0;
     float sum = 0;

@@ -1,6 +1,6 @@
-// Kernel bodies of windows over images: pooling, and convolutions without an algorithm in cuDNN.
-// Pooling is our own because cuDNN pads both ends equally and does not specify which of equal
-// maxima gets the gradient.
+// Kernel bodies of windows over images: pooling, and convolutions for which cuDNN has no engine. A
+// tap is a position in a window. Pooling is our own because cuDNN pads both ends of an axis equally
+// and does not specify which of equal maxima gets the gradient.
 #pragma once
 
 #include "tensor/cuda/pointer.h"
@@ -17,14 +17,14 @@ PARACORD_HD inline Pixel PixelOf(int64_t i, int64_t height, int64_t width, int64
   return {y / height, y % height, x % width, i % channels};
 }
 
-// The pixel under tap `at` of window `out`, or -1 outside of the image.
+// The pixel of an axis under tap `at` of window `out`; -1 outside of the image.
 PARACORD_HD inline int64_t TapOf(const WindowAxis& axis, int64_t out, int64_t at) {
   const int64_t in = out * axis.stride + at * axis.dilation - axis.pad_before;
   return in >= 0 && in < axis.in ? in : -1;
 }
 
-// The windows with a tap over pixel `in`. Windows and taps of an axis are counted in ints, to save
-// registers in the loop over both axes.
+// A range of an axis that contains all windows with a tap over pixel `in`. Windows and taps of an
+// axis are counted in ints, to save registers in the loop over both axes.
 struct Windows {
   int begin, end;
 };
@@ -35,16 +35,16 @@ PARACORD_HD inline Windows WindowsOver(const WindowAxis& axis, int64_t in) {
   return {static_cast<int>(begin), static_cast<int>(end < axis.out ? end : axis.out)};
 }
 
-// The tap of window `out` over `in`, or -1.
+// The tap of window `out` that is over pixel `in` of an axis; -1 if none is.
 PARACORD_HD inline int TapOn(const WindowAxis& axis, int64_t out, int64_t in) {
   const int64_t from = in + axis.pad_before - out * axis.stride;
   const int64_t tap = axis.dilation == 1 ? from : from / axis.dilation;
   return from >= 0 && tap * axis.dilation == from && tap < axis.size ? static_cast<int>(tap) : -1;
 }
 
-// The channels of a pixel handled by a thread, if enough threads are left: finding the pixel and
-// its windows takes longer than a channel's work. The channels are `apart`, to give neighbouring
-// threads neighbouring channels.
+// How many channels of a pixel a thread handles if there are enough channels: finding the pixel and
+// its windows takes longer than a channel's work. A thread's channels are `apart` from each other,
+// to give neighbouring threads neighbouring channels.
 constexpr int kPoolTogether = 4;
 PARACORD_HD inline int PoolTogether(int64_t channels) {
   return channels % kPoolTogether == 0 && channels >= 8 * kPoolTogether ? kPoolTogether : 1;
@@ -54,7 +54,7 @@ struct PoolBody {
   PoolShape s;
   AnyIn x;
   AnyOut y;
-  Ptr<int> taps;  // for a maximum: its tap; for an average: the number of taps inside the image
+  Ptr<int> taps;  // max pooling: the maximum's tap; average: the number of taps inside the image
   int64_t part;   // the length of a partial sum (PoolPart)
   PARACORD_HD void operator()(int64_t i) const {
     const int together = PoolTogether(s.channels);
@@ -144,7 +144,7 @@ struct PoolBackwardBody {
   }
 };
 
-// Computes a convolution; the kernel is (h, w, in / groups, out).
+// Computes the output of a convolution; the kernel is (h, w, in / groups, out).
 struct ConvBody {
   ConvShape s;
   AnyIn x;
@@ -196,7 +196,7 @@ struct ConvInputBody {
   }
 };
 
-// Sums an element of the kernel's gradient over all windows.
+// Computes the kernel's gradient: a reduction of all windows to each element.
 struct ConvKernelBody {
   using Value = float;
   static constexpr bool kMaps = false;
