@@ -1,7 +1,7 @@
-// Devices of a worker that add up the gradients of a run of lanes themselves, so that one sum
-// leaves the devices and not a gradient of each lane. Every device has to take part in every sum,
-// or the other devices wait for it without end. Begin is called by the thread that calls
-// LaneDevices::ForLanes; between two calls of Begin each device is used by one thread.
+// Devices of a worker that add up the gradients of a run of lanes (2, 4, 8, ... neighbouring lanes
+// of a round), so that only the sum has to be copied from the devices. Each of the devices() has to
+// take part in every sum, or the other devices wait without end. Begin is called by the thread that
+// calls LaneDevices::ForLanes; between two calls of Begin each device is used by one thread.
 #pragma once
 
 #include <cstddef>
@@ -14,27 +14,27 @@ namespace paracord {
 
 // A lane whose gradients are added up.
 struct LaneShare {
-  uint32_t examples = 0;  // of the lane's batch
+  uint32_t examples = 0;  // the number of examples in the lane's batch
   float factor = 1;       // multiplies the lane's gradients
 };
 
 class DeviceSum {
  public:
   virtual ~DeviceSum() = default;
-  // The number of devices that add up, the first ones of the worker; a power of two.
+  // The number of devices in a sum, a power of two: the first devices of the worker.
   virtual size_t devices() const = 0;
-  // Has the next ComputeGradients of device i, for each of `lanes`, add its gradients, times the
-  // factor of lanes[i], to those of the other devices. The first device writes the sums of dense
-  // variables to its gradients, where the other devices write nothing. Each device writes the
-  // gradients of tables, times its factor, to its own arrays, because the rows of lanes differ.
-  // Later computations of a device, and those of devices beyond `lanes`, add up nothing. At most
-  // devices() lanes.
+  // Begins a sum: the next ComputeGradients of device i computes lane i, multiplies the gradients
+  // by the factor of lanes[i], and adds the dense gradients to those of the other devices. The
+  // first device writes the sums to its gradients; the other devices write no dense gradients. Each
+  // device writes its own gradients of tables, because the rows of lanes differ. Later computations
+  // of a device, and computations of devices beyond `lanes`, are not added up. `lanes` has at most
+  // devices() elements.
   virtual void Begin(std::span<const LaneShare> lanes) = 0;
-  // Called on the thread of each device of the sum after its ComputeGradients, or in place of a
-  // ComputeGradients: a device that has not taken part yet takes part with zeros. An error makes
-  // the sums void. A device that fails in the middle of a sum, which the other devices then cannot
-  // end, ends the sum for good: ComputeGradients of all lanes returns DATA_LOSS, then and later,
-  // with a message that names all devices and the one at fault.
+  // Called once after each Begin for every device, on the device's thread, after the device's
+  // ComputeGradients or in place of it: a device that has not taken part yet adds zeros. An error
+  // makes the sums void. If a device fails in the middle of a sum, no sum is possible any more:
+  // from then on ComputeGradients of a lane in a sum, and Complete of a device that has not taken
+  // part, return DATA_LOSS, with a message that names all devices and the device at fault.
   virtual absl::Status Complete(size_t device) = 0;
 };
 

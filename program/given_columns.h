@@ -1,5 +1,5 @@
-// Checks the inputs of a job's own program, of any kind: columns of batches must be as declared,
-// and the job must not set what the program would have to apply itself. Pure.
+// Checks for programs of jobs, of any kind: the columns of a batch must be as in the schema, and
+// the job must not have settings that only the program could apply. Pure functions.
 #pragma once
 
 #include <cstdint>
@@ -12,21 +12,22 @@
 
 namespace paracord {
 
-// INVALID_ARGUMENT has a line for each job setting that a program has to apply itself.
+// INVALID_ARGUMENT has a line for each setting of the job that only the program could apply.
 absl::Status CheckOwnSettings(const Job& job);
 
-// Checks a batch's column of kind `what` ("input") against the schema's shape. With `whole`, the
-// column may hold integers beyond float32's precision.
+// Checks a batch's column against the shape of the schema's column. `what`, here and below: the
+// kind of the column ("input"), for messages. `whole`: the program takes integers, so the column
+// may hold integers that float32 lacks.
 absl::Status CheckGivenColumn(const char* what, const Column& schema, const Column& column,
                               uint32_t examples, bool whole);
-// The batch must have as many columns of kind `what` as the schema.
+// Checks that the batch has as many columns of the kind `what` as the schema.
 absl::Status CheckColumnCount(const char* what, size_t schema, size_t batch);
 
-// INVALID_ARGUMENT names a value with a fraction, lost by conversion to int64, with its column of
-// kind `what` ("input") and its record.
+// INVALID_ARGUMENT if a value has a fraction, which int64 would lose; the error names the value,
+// its column and its record.
 absl::Status CheckNoFractions(const Batch& batch, const char* what, const Column& column);
-// Converts a column of kind `what` to int64. INVALID_ARGUMENT as above, also for a value beyond
-// int64 or too large to be an exact integer.
+// Converts a column to int64. INVALID_ARGUMENT, as above, if a value has a fraction, is not finite,
+// is beyond int64, or is a float32 too large to be exact.
 absl::Status ToWholeNumbers(const Batch& batch, const char* what, const Column& column,
                             std::vector<int64_t>& out);
 

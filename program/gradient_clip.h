@@ -1,6 +1,6 @@
-// Clipping by norm. The worker clips, because the norm needs a whole gradient, before partitioning.
-// (The ps clips by value and, in synchronous training, clips the round's mean by norm:
-// store/partition_rounds.h.)
+// Clips gradients by norm, in a worker: the norm needs whole gradients, before they are cut into
+// partitions. The ps clip by value, and in synchronous training the ps clip the mean of a round by
+// norm (store/partition_rounds.h), and the worker does not clip.
 #pragma once
 
 #include "config/job.h"
@@ -10,13 +10,14 @@
 namespace paracord {
 
 struct GradientClip : NormClip {
-  std::vector<bool> exempt;  // indexed by variable; a moving average receives no gradient
+  // Indexed by variable; true: not clipped. Missing elements count as false.
+  std::vector<bool> exempt;
 
   void Apply(MutableTensors gradients) const;
 };
 
-// Reads the optimizer's options (ReadNormClip). Moving averages among the variables are not
-// clipped.
+// Reads the optimizer's options (ReadNormClip). Moving averages are exempt, because they are pushed
+// as observations and not as gradients.
 GradientClip ReadGradientClip(const NamedSpec& optimizer,
                               std::span<const VariableSpec> variables = {});
 

@@ -1,6 +1,6 @@
-// The interface between the trainer and the code that computes gradients: parameters in, gradients
-// and metrics out. Implemented by Keras models on the CPU and on GPUs, by programs of jobs, and by
-// the simulator's counting model. The trainer calls from one thread at a time.
+// The interface to the code that computes gradients: parameters in, gradients and metrics out.
+// Implemented by Keras models on the CPU and on GPUs, by programs of jobs, and by the simulator's
+// counting model. Used by one thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -19,19 +19,19 @@
 
 namespace paracord {
 
-// A float32 array for each variable of variables(), in order, with all the variable's elements or
-// with those of a batch's rows (TableRows).
+// A float32 array for each variable, in the order of variables(), with all elements of the variable
+// or, for a table, with those of a batch's rows (TableRows).
 using ConstTensors = std::span<const std::span<const float>>;
 using MutableTensors = std::span<const std::span<float>>;
 
-// The rows of each table read by a batch. A program may derive a class with more data.
+// The rows that a batch reads of each table. A program may derive a class with more data.
 struct TableRows {
   virtual ~TableRows() = default;
-  // The ids by variable, distinct and ascending; those of a growing table lie shard after shard
-  // (config/partitions.h). Empty if the variable is no table.
+  // For each variable the distinct ids of the rows, ascending; for a growing table ascending within
+  // each shard (config/partitions.h), shard after shard. Empty for a variable that is no table.
   std::vector<std::vector<uint64_t>> ids;
-  // By variable, the index at which the ids of each shard of a growing table begin, and the end of
-  // the last shard; empty, also as a whole, without growing tables.
+  // For each growing table the index in its `ids` at which each shard begins, and last the number
+  // of ids. Empty for other variables; the outer vector may be empty if no table grows.
   std::vector<std::vector<uint32_t>> shards;
 
   // Whether the variable's ids lie shard after shard.
@@ -40,14 +40,15 @@ struct TableRows {
   }
 };
 
-// For each layer with a vocabulary, the looked-up values and how many of them the vocabulary lacks.
+// How many values a layer has looked up in its vocabulary, and how many the vocabulary lacks.
 struct LookupCount {
   uint64_t values = 0, unknown = 0;
-  std::string example;  // an unknown value, for people
+  std::string example;  // a value that the vocabulary lacks, for people
 };
+// Keyed by the layer's class and name.
 using LookupCounts = std::map<std::string, LookupCount>;
 
-// A batch and its key (GradientProgram::ComputeGradients).
+// A batch, and its `batch_key` of GradientProgram::ComputeGradients.
 struct KeyedBatch {
   const Batch* batch = nullptr;
   uint64_t key = 0;
@@ -57,86 +58,87 @@ class GradientProgram {
  public:
   virtual ~GradientProgram() = default;
 
-  // The model's variables, constant.
+  // The model's variables, the same in every call.
   virtual const std::vector<VariableSpec>& variables() const = 0;
-  // The names of an evaluation's results: "loss" first, then the job's metrics.
+  // The names of what Evaluate computes, "loss" first; empty: Evaluate is not implemented.
   virtual const std::vector<std::string>& metric_names() const = 0;
 
-  // The outputs as "NAME (SHAPE)" where a program of the job declares them; empty where the job's
-  // own model describes them.
+  // The outputs that a program of the job declares, as "NAME (SHAPE)"; empty for a Keras model.
   virtual std::vector<std::string> Outputs() const { return {}; }
 
-  // The batch sizes supported by the program; empty: any.
+  // The batch sizes that the program supports; empty: all sizes.
   virtual std::vector<uint32_t> BatchSizes() const { return {}; }
 
-  // True if values are read and gradients written in place; false if a device copies them.
+  // True if the program computes in the host's memory; false if a device with a memory of its own
+  // copies values and gradients.
   virtual bool host_memory() const { return true; }
 
-  // Returns the mean loss over the batch and writes its gradient by every trainable variable; for a
-  // moving average, the observation used in the update. `batch_key`, a pure function of the job's
-  // seed and the batch's identity, seeds dropout. `gradients` has an empty span for an untrained
-  // variable. Results are not checked for finite values. INVALID_ARGUMENT: the batch does not fit
-  // the model (shape, label out of range); RESOURCE_EXHAUSTED: the device has too little memory;
-  // DATA_LOSS: the device is lost. After an error the contents of `gradients` are undefined.
+  // Returns the mean loss over the batch, and writes its gradient with respect to each trainable
+  // variable; for a moving average, the value observed in the batch. `batch_key`, a pure function
+  // of the job's seed and the batch's identity, seeds dropout. `gradients` has an empty span for an
+  // untrained variable. Results may be infinite or NaN. INVALID_ARGUMENT: the batch does not fit
+  // the model (shape, label out of range); RESOURCE_EXHAUSTED: too little memory of the device;
+  // FAILED_PRECONDITION: no machine can compute the batch; DATA_LOSS: the device is lost. After an
+  // error the contents of `gradients` are undefined.
   virtual absl::StatusOr<double> ComputeGradients(const Batch& batch, uint64_t batch_key,
                                                   ConstTensors values,
                                                   MutableTensors gradients) = 0;
 
-  // The number of batches of a ComputeSum, a power of two; 0: the program has no ComputeSum.
+  // The number of batches that ComputeSum takes, a power of two; 0: ComputeSum is not implemented.
   virtual size_t replicas() const { return 0; }
-  // Computes each batch on a device of its own, all at once, where the devices add up the gradients
-  // themselves, in an order of their own. Returns the mean loss over each batch, and writes the sum
-  // of the batches' gradients. Errors are those of ComputeGradients, without a word on which batch
-  // is at fault; INVALID_ARGUMENT also if the program cannot add up batches of these sizes.
+  // Computes all batches at once, each on a device of its own. The devices add up the gradients, in
+  // any order. Returns the mean loss over each batch, and writes the sum of the batches' gradients.
+  // Errors are those of ComputeGradients and do not tell which batch is at fault; INVALID_ARGUMENT
+  // also if the program cannot add up batches of these sizes.
   virtual absl::StatusOr<std::vector<double>> ComputeSum(std::span<const KeyedBatch> /*batches*/,
                                                          ConstTensors /*values*/,
                                                          MutableTensors /*sum*/) {
     return absl::UnimplementedError("the program adds up no gradients of several batches");
   }
 
-  // Takes the states of the metrics over the last batch of ComputeGradients, in training mode and
-  // in the order of metric_names(). A metric unknown in training has an empty state; the loss is
-  // always unknown here. An empty list: no metric is known.
+  // Takes the states of the metrics over the last batch of ComputeGradients, computed in training
+  // mode, in the order of metric_names(). The state of the loss, and of a metric that is not
+  // computed in training, is empty. An empty list: no metric is computed in training.
   virtual std::vector<MetricState> TakeTrainingMetrics() { return {}; }
 
-  // Sets a callback for all later ComputeGradients; nullptr removes the callback. On the thread of
-  // ComputeGradients, calls `there` with each variable whose gradient is complete while others are
-  // still being computed, those near the losses first (on a GPU: whose download is complete). All
-  // gradients are complete when ComputeGradients returns, with or without a call of `there`. If
-  // ComputeGradients fails, the gradients reported before are void, too.
+  // Sets a callback for all later ComputeGradients; nullptr removes the callback. ComputeGradients
+  // calls `there`, on its own thread, with a variable whose gradient is complete in `gradients`
+  // while other gradients are still being computed, usually the layers near the losses first. When
+  // ComputeGradients returns OK, all gradients are complete, with or without a call of `there`; if
+  // it fails, the gradients reported before are void.
   virtual void OnGradient(std::function<void(size_t variable)> there) { (void)there; }
 
-  // The table rows read by a batch, or null if the model has no tables. INVALID_ARGUMENT names a
-  // record with an id outside its table.
+  // Returns the table rows that a batch reads, or null if the model has no tables. INVALID_ARGUMENT
+  // if the batch does not fit the model, or has an id, named with its record, outside its table.
   virtual absl::StatusOr<std::shared_ptr<const TableRows>> RowsOf(const Batch& /*batch*/) {
     return nullptr;
   }
-  // From now on, until the next call, batches are those of `rows`, and arrays of tables hold only
-  // these rows. Null, the initial state: arrays of tables hold all rows.
+  // Until the next call of UseRows, the arrays of tables passed to this program hold only `rows`,
+  // and all batches read no other rows. Null, the initial state: the arrays hold all rows.
   virtual void UseRows(std::shared_ptr<const TableRows> /*rows*/) {}
 
-  // Adds the state of every metric over the batch, in inference mode, to `states`; states[i]
-  // belongs to metric_names()[i], and states of batches merge by addition.
+  // Computes the state of every metric over the batch, in inference mode, and adds it to `states`;
+  // states[i] belongs to metric_names()[i].
   virtual absl::Status Evaluate(const Batch& batch, ConstTensors values,
                                 std::vector<MetricState>& states) = 0;
 
-  // Checks a batch like ComputeGradients, with equal INVALID_ARGUMENT, but computes nothing; adds
-  // the batch's lookups to `counts`. Called when a job is checked.
+  // Checks the contents of a batch of any size as ComputeGradients does, but computes nothing. Adds
+  // the batch's lookups in vocabularies to `counts`. Called when a job is checked.
   virtual absl::Status LookAt(const Batch& /*batch*/, LookupCounts& /*counts*/) {
     return absl::OkStatus();
   }
 
-  // Computes the model's named outputs in inference mode, row-major; for `paracord compute`.
+  // Returns the model's outputs for the batch in inference mode, a row-major column each.
   virtual absl::StatusOr<std::vector<Column>> Predict(const Batch& batch, ConstTensors values) = 0;
-  // How often the computing device or process was lost and restarted since the last call, and the
-  // last reason, for people.
+  // How often the computing process was lost since the last call of TakeLosses, and the reason of
+  // the last loss, for people.
   struct Losses {
     uint64_t count = 0;
     std::string last;
   };
   virtual Losses TakeLosses() { return {}; }
-  // Names, with file and record, a probable mistake in a batch, valid nonetheless, for people; ""
-  // without one.
+  // Describes a probable mistake in a batch that is valid nonetheless, with file and record, for
+  // people; "" if there is none.
   virtual std::string Doubt(const Batch& /*batch*/) const { return ""; }
   // Describes the model layer by layer, for people; empty if there are no layers.
   virtual std::string Summary() const { return ""; }

@@ -1,6 +1,6 @@
-// A helper process that waits for the end of ours. If ours ends before a started program does, as
-// by kill -9, the guard kills the program's process group and removes the program's folder. Without
-// /bin/sh there is no guard. Used by one thread.
+// A helper process that outlives this process. If this process ends without destroying its
+// GroupGuard, as by kill -9, the helper kills a program's process group and removes the program's
+// folder. Without /bin/sh there is no helper. Used by one thread.
 #pragma once
 
 #include <sys/types.h>
@@ -12,16 +12,17 @@ namespace paracord {
 class GroupGuard {
  public:
   GroupGuard() = default;
-  ~GroupGuard();  // the guard leaves all alone
+  ~GroupGuard();  // ends the helper, which then kills and removes nothing
   GroupGuard(const GroupGuard&) = delete;
   GroupGuard& operator=(const GroupGuard&) = delete;
 
-  // Begins, once. The guard's output is the descriptor `output`.
+  // Starts the helper for a process group and a folder. The helper's stdout and stderr go to the
+  // descriptor `output`. Called at most once.
   void Watch(pid_t group, const std::string& folder, int output);
 
  private:
   pid_t pid_ = 0;
-  int end_ = -1;  // our end of a pipe; the guard reads until all holders have closed it
+  int end_ = -1;  // the writing end of a pipe; the helper acts when the kernel has closed it
 };
 
 }  // namespace paracord

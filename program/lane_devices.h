@@ -1,9 +1,9 @@
 // The devices of a worker that computes lanes of a round: a gradient program for each device, all
-// of one model. The lanes of a run are computed side by side, each lane whole on one device, and
-// their gradients are added in the tree of exchange/lane_sum.h. Hence neither the number of devices
-// nor the choice of the adding thread changes a bit. Devices with a DeviceSum add up dense
-// gradients themselves, in an order of their own. Used by one thread at a time, which computes the
-// first lane itself.
+// of one model. The lanes are computed side by side, each lane whole on one device. AddUp adds up
+// the gradients of a run of lanes (2, 4, 8, ... neighbouring lanes) in the tree of
+// exchange/lane_sum.h. Hence neither the number of devices nor the choice of the adding thread
+// changes a bit of the sums. Devices with a DeviceSum add up dense gradients themselves, in an
+// order that may change bits. Used by one thread at a time, which computes the first lane itself.
 #pragma once
 
 #include <cstddef>
@@ -21,37 +21,37 @@ namespace paracord {
 
 // The gradients of a lane.
 struct LaneGradients {
-  MutableTensors arrays;  // indexed by variable; empty for untrained variables
+  MutableTensors arrays;  // an array for each variable; empty for untrained variables
   std::shared_ptr<const TableRows> rows = nullptr;  // table rows held by `arrays`
 };
 
-// The sums of tables, over the union of the lanes' rows.
+// The summed gradients of tables.
 struct LaneRowSums {
-  std::shared_ptr<const TableRows> rows;  // null: the model has no tables
-  // Indexed by variable; in the order of the ids; empty: no table.
+  std::shared_ptr<const TableRows> rows;  // all rows of the lanes; null: the model has no tables
+  // For each table the rows of the sum, in the order of the ids; empty for other variables.
   std::vector<std::vector<float>> values;
 };
 
 class LaneDevices {
  public:
-  // `first` outlives the devices. `reduction` chooses a thread for each pair of lanes, or a single
-  // one. `sum`, shared with the programs that take part in it, may be null.
+  // `first`, the program of the first device, must outlive this object. `reduction`: whether pairs
+  // of lanes are added up by several threads or by the calling thread alone. `sum` may be null.
   LaneDevices(GradientProgram& first, std::vector<std::unique_ptr<GradientProgram>> others,
               CrossDeviceOps reduction, std::shared_ptr<DeviceSum> sum = nullptr);
   ~LaneDevices();
 
   size_t size() const { return programs_.size(); }
-  // The sum of the first devices; null: all gradients are added up here.
+  // The DeviceSum of the first devices; null: AddUp adds up all gradients.
   DeviceSum* sum() const { return sum_.get(); }
   // Calls compute(lane, program) for lanes 0 to `lanes` - 1, each with a program of its own, in
-  // parallel, and returns when all calls have. At most size() lanes.
+  // parallel, and returns when all calls have returned. `lanes` is at most size().
   void ForLanes(size_t lanes,
                 const std::function<void(size_t lane, GradientProgram& program)>& compute);
-  // Which variables AddUp adds up: not the dense ones where the DeviceSum has.
+  // Which variables AddUp adds up. kTables: the DeviceSum has added up the dense variables.
   enum class Variables { kAll, kTables };
-  // Adds up the gradients of a run of lanes, a power of two and at most size(). Leaves the sums of
-  // dense variables in the arrays of the first lane, the other arrays undefined, and returns the
-  // sums of tables.
+  // Adds up the gradients of a run of at most size() lanes, given in ascending order.
+  // Leaves the sums of dense variables in the arrays of the first lane, and returns the sums of
+  // tables. The dense arrays of the other lanes are undefined afterwards.
   LaneRowSums AddUp(std::span<const LaneGradients> lanes, Variables which = Variables::kAll);
 
  private:
@@ -61,7 +61,7 @@ class LaneDevices {
   const std::shared_ptr<DeviceSum> sum_;
   std::vector<GradientProgram*> programs_;
   const std::vector<std::unique_ptr<GradientProgram>> others_;
-  std::vector<std::unique_ptr<WorkThread>> threads_;  // one fewer than programs
+  std::vector<std::unique_ptr<WorkThread>> threads_;  // a thread for each of others_
 };
 
 }  // namespace paracord

@@ -1,8 +1,8 @@
-// The part of the PJRT C API used to run programs of StableHLO: own declarations of the structs and
-// of the functions' indices in PJRT_Api, an ABI to which a new minor version only adds. Fields are
-// named as in the API's own header; tests/program/pjrt_api_test.cc compares the layouts. The caller
-// passes the size known to it in struct_size; PJRT_Api.struct_size shows which functions the
-// plug-in has (PjrtPlugin::Call).
+// The part of the PJRT C API that runs programs of StableHLO, declared here anew: the structs, and
+// the functions' indices in PJRT_Api. New minor versions of this ABI only add to it. Fields are
+// named as in the API's own header; tests/program/pjrt_api_test.cc compares the layouts. In
+// struct_size the caller says which size of a struct it knows; PJRT_Api.struct_size shows which
+// functions the plug-in has (PjrtPlugin::Call).
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace paracord {
 
-// Objects of the plug-in.
+// Opaque objects of the plug-in.
 struct PjrtError;
 struct PjrtEvent;
 struct PjrtRawClient;
@@ -19,7 +19,7 @@ struct PjrtDeviceDescription;
 struct PjrtExecutable;  // describes a loaded executable
 struct PjrtLoaded;      // an executable ready to run
 struct PjrtBuffer;
-struct PjrtSerialized;  // owns the bytes of a compiled form
+struct PjrtSerialized;  // owns the bytes of a serialized executable
 
 // The element types used here, numbered as in PJRT_Buffer_Type.
 enum class PjrtType : int { kInt32 = 4, kInt64 = 5, kUint32 = 8, kFloat32 = 11 };
@@ -32,14 +32,14 @@ struct PjrtFunction {
 
 // The plug-in's linked list of extensions to the API.
 struct PjrtExtension {
-  static constexpr int kGpuCustomCall = 0;  // present in XLA's plug-in for GPUs
+  static constexpr int kGpuCustomCall = 0;  // a `type` that only XLA's plug-in for GPUs has
   size_t struct_size;
   int type;
   const PjrtExtension* next;
 };
 
 struct PjrtApi {
-  size_t struct_size;  // the plug-in's size of the struct
+  size_t struct_size;  // the size of PJRT_Api in the plug-in, functions included
   const PjrtExtension* extension_start;
   struct Version {
     size_t struct_size;
@@ -47,11 +47,12 @@ struct PjrtApi {
     int major_version;
     int minor_version;
   } pjrt_api_version;
-  void (*functions[1])();  // the count follows from struct_size
+  void (*functions[1])();  // the number of functions follows from struct_size
 };
 inline constexpr int kPjrtMajor = 0;
 
-// The arguments of each function. The three functions about errors return void or ignore errors.
+// The arguments of each function, whose results are marked "out". PJRT_Error_Destroy and
+// PJRT_Error_Message return void, the other functions a PjrtError*, which is null for success.
 struct PjrtErrorDestroyArgs {
   static constexpr PjrtFunction kFunction = {0, "PJRT_Error_Destroy"};
   size_t struct_size = sizeof(PjrtErrorDestroyArgs);
@@ -70,11 +71,11 @@ struct PjrtErrorMessageArgs {
 
 struct PjrtErrorGetCodeArgs {
   static constexpr PjrtFunction kFunction = {2, "PJRT_Error_GetCode"};
-  // Without the padding at the end, where a later version may add a field.
+  // The size without the padding at the end, where a later version may add a field.
   size_t struct_size = offsetof(PjrtErrorGetCodeArgs, code) + sizeof(int);
   void* extension_start = nullptr;
   const PjrtError* error = nullptr;
-  int code = 0;  // out; absl's codes
+  int code = 0;  // out: an absl::StatusCode
 };
 
 struct PjrtPluginInitializeArgs {
@@ -102,7 +103,7 @@ struct PjrtNamedValue {
     const int64_t* int64_array_value = nullptr;
     bool bool_value;
   };
-  size_t value_size = 1;  // how many numbers a list has
+  size_t value_size = 1;  // the count of numbers in a list; 1 for a bool
 };
 
 struct PjrtClientCreateArgs {
@@ -162,14 +163,14 @@ struct PjrtClientCompileArgs {
   void* extension_start = nullptr;
   PjrtRawClient* client = nullptr;
   const PjrtProgramCode* program = nullptr;
-  const char* compile_options = nullptr;  // a CompileOptionsProto
+  const char* compile_options = nullptr;  // XLA's CompileOptionsProto, serialized
   size_t compile_options_size = 0;
   PjrtLoaded* executable = nullptr;  // out
 };
 
 struct PjrtClientBufferFromHostBufferArgs {
   static constexpr PjrtFunction kFunction = {22, "PJRT_Client_BufferFromHostBuffer"};
-  // The plug-in may view the caller's memory, at 64-byte alignment, until the buffer is destroyed.
+  // The plug-in may read 64-byte aligned memory of the caller until the buffer is destroyed.
   static constexpr int kImmutableZeroCopy = 2;
   size_t struct_size = sizeof(PjrtClientBufferFromHostBufferArgs);
   void* extension_start = nullptr;
@@ -188,10 +189,10 @@ struct PjrtClientBufferFromHostBufferArgs {
   PjrtBuffer* buffer = nullptr;                // out
 };
 
-// The number that identifies a device among all those of the client's platform.
+// Asks for the number that identifies a device among all devices of the client's platform.
 struct PjrtDeviceDescriptionIdArgs {
   static constexpr PjrtFunction kFunction = {23, "PJRT_DeviceDescription_Id"};
-  // Without the padding at the end, where a later version may add a field.
+  // The size without the padding at the end, where a later version may add a field.
   size_t struct_size = offsetof(PjrtDeviceDescriptionIdArgs, id) + sizeof(int);
   void* extension_start = nullptr;
   PjrtDeviceDescription* device_description = nullptr;
@@ -223,7 +224,7 @@ struct PjrtExecutableNumOutputsArgs {
   size_t num_outputs = 0;  // out
 };
 
-// Asks for a module's compiled form, which a plug-in of an equal version can load again.
+// Asks for the bytes of a compiled module, which a plug-in of an equal version can load again.
 struct PjrtExecutableSerializeArgs {
   static constexpr PjrtFunction kFunction = {49, "PJRT_Executable_Serialize"};
   size_t struct_size = sizeof(PjrtExecutableSerializeArgs);
@@ -271,7 +272,7 @@ struct PjrtLoadedExecuteArgs {
   size_t num_args = 0;
   PjrtBuffer** const* output_lists = nullptr;    // in and out: (num_devices, outputs)
   PjrtEvent** device_complete_events = nullptr;  // in and out: (num_devices)
-  PjrtDevice* execute_device = nullptr;          // for a portable executable
+  PjrtDevice* execute_device = nullptr;          // where to run a portable executable; else null
 };
 
 struct PjrtExecutableDeserializeAndLoadArgs {
@@ -282,11 +283,11 @@ struct PjrtExecutableDeserializeAndLoadArgs {
   const char* serialized_executable = nullptr;
   size_t serialized_executable_size = 0;
   PjrtLoaded* loaded_executable = nullptr;                      // out
-  const char* overridden_serialized_compile_options = nullptr;  // null: those of the compilation
+  const char* overridden_serialized_compile_options = nullptr;  // null: as the module was compiled
   size_t overridden_serialized_compile_options_size = 0;
 };
 
-// How an array lies in the host's memory: axes, the innermost first, without tiles.
+// How an array lies in the host's memory: axes in `minor_to_major`, innermost first; no tiles.
 struct PjrtLayout {
   size_t struct_size = offsetof(PjrtLayout, type) + sizeof(int);
   void* extension_start = nullptr;
@@ -299,7 +300,7 @@ struct PjrtLayout {
     const size_t* tile_dim_sizes = nullptr;
     size_t num_tiles = 0;
   } tiled;
-  int type = 0;  // tiled, not strides
+  int type = 0;  // 0: `tiled` holds the layout, rather than a list of strides
 };
 
 struct PjrtBufferToHostBufferArgs {
@@ -329,10 +330,10 @@ struct PjrtExecutableOutputDimensionsArgs {
   PjrtExecutable* executable = nullptr;
   size_t num_outputs = 0;             // out
   const int64_t* dims = nullptr;      // out: concatenated over all outputs
-  const size_t* dim_sizes = nullptr;  // out: how many each has
+  const size_t* dim_sizes = nullptr;  // out: the number of dims of each output
 };
 
-// The destroy functions take arguments of equal layout.
+// The arguments of all functions that destroy an object have the layout of PjrtDestroyArgs.
 template <class Object>
 constexpr PjrtFunction kPjrtDestroy = {};
 template <>

@@ -1,6 +1,5 @@
 // Converts a batch to the arguments of StableHLO modules: columns in the modules' types, and the
-// table rows read by the batch, padded to the module's capacity (ModuleArgument.rows). Used by one
-// thread.
+// table rows read by the batch, padded with zeros to ModuleArgument.rows. Used by one thread.
 #pragma once
 
 #include <cstdint>
@@ -18,24 +17,26 @@
 
 namespace paracord {
 
-// A module of a program file, and its compiled form.
+// A module of a program file, compiled.
 struct CompiledModule {
   const ProgramModule* module = nullptr;
-  std::vector<PjrtArray> arguments;
+  std::vector<PjrtArray> arguments;  // types and shapes, in the module's order
   PjrtClient::Loaded loaded;
 };
 
 class PjrtBatch {
  public:
-  // INVALID_ARGUMENT unless the data have all columns of the file's modules; with `inputs_alone`,
-  // all columns of a prediction. All arguments outlive this object.
+  // Finds the columns that the file's modules take (with `inputs_alone`, only the inputs) in the
+  // data's `schema`. INVALID_ARGUMENT if names, shapes or types do not match. Called once; `file`,
+  // `schema` and `tables` must outlive this object.
   absl::Status Match(const ProgramFile& file, const Batch& schema, const ProgramTables& tables,
                      bool inputs_alone);
 
-  // INVALID_ARGUMENT unless the batch has the matched columns of the data, in their shapes. Call
-  // before any other function of the batch.
+  // INVALID_ARGUMENT unless the batch has examples, and columns as in the schema. Called for each
+  // batch before Take.
   absl::Status Check(const Batch& batch) const;
-  // Takes the columns of a checked batch in the modules' types; `use` has the ids' local numbers.
+  // Converts the columns of a checked batch to the modules' types, and ids to their local numbers
+  // in `use`. INVALID_ARGUMENT if a value does not fit the type.
   absl::Status Take(const Batch& batch, const RowsInUse& use);
   // Sets the batch's key (GradientProgram::ComputeGradients).
   void SetKey(uint64_t key);
@@ -43,22 +44,22 @@ class PjrtBatch {
   // INVALID_ARGUMENT if the batch reads more rows of a table than a module has room for.
   absl::Status CheckRows(const ProgramModule& module) const;
   // Returns the arguments of a run over `count` of the batch's examples, from `first` on, padded to
-  // the module's batch size. They view `values` and this object.
+  // the module's batch size. The arguments point into `values`, the batch and this object.
   std::vector<PjrtClient::Argument> Arguments(const CompiledModule& compiled, ConstTensors values,
                                               uint32_t first, uint32_t count);
-  // Returns where a run leaves the gradient of `rows` rows.
+  // Returns memory for a module's gradient of a table, which has `rows` rows.
   float* GradientPlace(size_t variable, uint64_t rows);
-  // Copies the gradient of the batch's rows from the run's output to `to`.
+  // Copies the gradient of the batch's rows from the memory of GradientPlace to `to`.
   void TakeGradient(size_t variable, std::span<float> to) const;
 
  private:
   // A column of the modules, and its index in the data.
   struct Given {
-    const char* what = "";  // "input"
+    const char* what = "";  // "input", "target" or "weight"
     const ProgramColumn* column = nullptr;
     size_t index = 0;   // index in the data's inputs, targets or weights
     uint64_t each = 1;  // elements of an example
-    // State of the batch being computed.
+    // The column of the batch taken last, its values as integers, and a padded copy.
     const Column* from = nullptr;
     std::vector<int64_t> whole;
     std::vector<int32_t> narrow;
@@ -70,11 +71,11 @@ class PjrtBatch {
   absl::Status CheckIds() const;
   static absl::Status Narrow(const std::string& name, Given& given);
   static const void* Rows(Given& given, uint32_t first, uint32_t count, uint32_t size);
-  // Returns the column of an argument, from the example `first` on, padded to the module's batch
-  // size. Aligned to a cache line; a plug-in copies unaligned arrays in each run.
+  // Returns `count` examples, from `first` on, of an argument's column, padded to `size` examples.
+  // The memory is aligned to a cache line, because a plug-in copies unaligned arrays in each run.
   const void* Examples(const ModuleArgument& argument, uint32_t first, uint32_t count,
                        uint32_t size);
-  // Returns the rows of a table read by the batch, padded to `rows`.
+  // Returns the values of the table rows that the batch reads, padded to `rows` rows.
   const float* Values(size_t variable, uint64_t rows, std::span<const float> values);
 
   const ProgramFile* file_ = nullptr;
@@ -82,7 +83,7 @@ class PjrtBatch {
   const ProgramTables* tables_ = nullptr;
   RowsInUse use_;
   std::vector<Given> inputs_, targets_, weights_;
-  std::vector<AlignedVector<float>> values_, gradients_;  // indexed by variable; for tables
+  std::vector<AlignedVector<float>> values_, gradients_;  // index: variable; used for tables alone
   alignas(kArrayAlignment) uint32_t key_[2] = {};
 };
 

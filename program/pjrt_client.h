@@ -1,5 +1,6 @@
-// A device of a PJRT plug-in, on which modules of StableHLO are compiled and run. Belongs to one
-// thread. Errors name the plug-in and the function.
+// Devices of a PJRT plug-in, on which modules of StableHLO are compiled and run. Any thread may
+// call const functions; a Run is used by one thread. Errors name the plug-in, and the function that
+// failed.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +19,7 @@ namespace paracord {
 
 uint64_t ElementBytes(PjrtType type);
 
-// An array in the host's memory, dense and row-major.
+// Type and shape of an array in the host's memory, which is dense and row-major.
 struct PjrtArray {
   PjrtType type = PjrtType::kFloat32;
   std::vector<int64_t> dims;
@@ -33,17 +34,17 @@ class PjrtClient {
   // A compiled module.
   struct Loaded {
     PjrtOwned<PjrtLoaded> executable;
-    std::vector<PjrtArray> results;  // by replica
+    std::vector<PjrtArray> results;  // types and shapes, equal for all replicas
   };
-  // An array read by a run. Its memory must stay unchanged until the run has ended.
+  // An array that a Run reads. The memory at `data` must stay unchanged until the Run's destructor.
   struct Argument {
     const PjrtArray* array = nullptr;
     const void* data = nullptr;
   };
 
-  // Opens the named devices of the plug-in, or all its devices. INVALID_ARGUMENT: a device does not
-  // exist here, or is named twice. A GPU client sees only the named GPUs and allocates their memory
-  // on demand, to leave room for other processes.
+  // Opens the devices with these numbers, or all devices of the plug-in if `devices` is empty.
+  // INVALID_ARGUMENT: a device does not exist here, or is named twice. A GPU plug-in allocates
+  // memory of the opened GPUs alone and on demand, to leave room for other processes.
   static absl::StatusOr<std::unique_ptr<PjrtClient>> Create(PjrtPlugin plugin,
                                                             std::vector<size_t> devices);
 
@@ -53,35 +54,35 @@ class PjrtClient {
   const PjrtPlugin& plugin() const { return plugin_; }
 
   // `code` is a portable artefact of StableHLO, or MLIR as text. A module of several replicas, as
-  // many as the client has devices, runs on all of them at once; one of a single replica on any.
+  // many as the client has devices, runs on all devices at once; a module of one replica on any.
   absl::StatusOr<Loaded> Compile(std::string_view code, uint32_t replicas = 1) const;
 
-  // Returns a module's compiled form. Load accepts the form where CompiledFor and the plug-in's
-  // file are equal. FAILED_PRECONDITION: the plug-in cannot serialize.
+  // Returns a module's compiled form. Load accepts the form in a process where CompiledFor and the
+  // plug-in's file are equal. FAILED_PRECONDITION: the plug-in has no function to serialize.
   absl::StatusOr<std::string> Serialize(const Loaded& loaded) const;
   absl::StatusOr<Loaded> Load(std::string_view compiled) const;
   // Returns everything that determines a compiled form besides the module and the plug-in's file:
-  // versions, platform, kind of device, options.
+  // versions, platform, kind of the first device, compiler options.
   absl::StatusOr<std::string> CompiledFor(uint32_t replicas) const;
 
-  // The results of a run, copied from the devices one by one. The destructor waits until the
-  // plug-in no longer uses the caller's memory.
+  // Runs a module and copies its results from the devices, one after another. The destructor waits
+  // until the plug-in no longer uses the caller's memory.
   class Run {
    public:
-    // Runs a module of one replica on a device; `place` is the device's index in the client.
+    // For a module of one replica, on the client's device number `place`, counted from 0.
     Run(const PjrtClient& client, const Loaded& loaded, size_t place);
-    // Runs a module of several replicas, one on each device of the client.
+    // For a module of several replicas, one on each device of the client.
     Run(const PjrtClient& client, const Loaded& loaded);
     ~Run();
     Run(const Run&) = delete;
     Run& operator=(const Run&) = delete;
 
-    // `arguments` has a list for each replica.
+    // `arguments` has a list for each replica. Called once, before Fetch.
     absl::Status Start(std::span<const std::vector<Argument>> arguments);
     absl::Status Start(const std::vector<Argument>& arguments) { return Start({&arguments, 1}); }
-    // Begins to copy a replica's result to `to`, which must have room for all of it.
+    // Begins to copy a result of a replica to `to`, where PjrtArray::bytes of memory are needed.
     absl::Status Fetch(size_t result, void* to, size_t replica = 0);
-    // Waits until the copy of a replica's `result` is complete.
+    // Waits until the copy that Fetch has begun is complete. Called once for each Fetch.
     absl::Status Await(size_t result, size_t replica = 0);
 
    private:
@@ -98,7 +99,7 @@ class PjrtClient {
     const PjrtClient& client_;
     const Loaded& loaded_;
     std::vector<Replica> replicas_;
-    std::vector<PjrtOwned<PjrtEvent>> done_;  // with the arguments' memory
+    std::vector<PjrtOwned<PjrtEvent>> done_;  // the plug-in has let go of an argument's memory
   };
 
  private:
@@ -112,35 +113,36 @@ class PjrtClient {
   absl::Status AwaitEvent(PjrtEvent* event) const;
   absl::StatusOr<std::vector<PjrtArray>> ResultsOf(PjrtLoaded* loaded) const;
 
-  // A device as the plug-in describes it.
+  // Returns the plug-in's description of a device.
   absl::StatusOr<PjrtDeviceDescription*> Describe(PjrtDevice* device) const;
-  // A CompileOptionsProto of XLA.
+  // Returns XLA's CompileOptionsProto, serialized.
   absl::StatusOr<std::string> CompileOptions(uint32_t replicas) const;
 
   const PjrtPlugin plugin_;
   PjrtOwned<PjrtRawClient> client_;
-  std::vector<PjrtDevice*> devices_;  // the client's
-  bool first_ = true;                 // the client's first device alone
+  std::vector<PjrtDevice*> devices_;  // owned by client_
+  bool first_ = true;                 // devices_ is only the first device of client_
   std::string platform_;
 };
 
-// Returns the error of a run as one of GradientProgram: the batch's, or the memory's, or else that
-// the device is lost.
+// Returns the status of a Run as GradientProgram::ComputeGradients returns it: OK, INVALID_ARGUMENT
+// and RESOURCE_EXHAUSTED unchanged, any other error as DATA_LOSS, which means a lost device.
 absl::Status OfRun(const absl::Status& status);
 
-// The choice of a plug-in for a program.
+// Which plug-in and devices a program is computed with.
 struct PjrtUse {
-  std::string device;                // "pjrt:PATH" for ParsePjrtPlace, or a platform: "cuda:N"
-  bool automatic = false;            // nobody named the device: any plug-in will do
-  int threads = 1;                   // processor threads
-  uint32_t turn = 0;                 // where no number is named, workers take the GPUs in turn
-  uint64_t memory_max = UINT64_MAX;  // bytes allowed to this process
+  std::string device;      // "pjrt:PATH..." (ParsePjrtPlace), or a platform: "cuda:N"
+  bool automatic = false;  // `device` was chosen for the user, and any platform will do
+  int threads = 1;         // limit on the processor threads of a CPU plug-in
+  // If `device` has no number, the GPU number `turn` modulo the count of GPUs is opened.
+  uint32_t turn = 0;
+  uint64_t memory_max = UINT64_MAX;  // the most bytes of memory that this process may take
 };
-// Counts the NVIDIA GPUs available to this process, by CUDA_VISIBLE_DEVICES or the device files in
-// `devices`; 0: unknown.
+// Counts the NVIDIA GPUs that this process may use, by CUDA_VISIBLE_DEVICES if set, otherwise by
+// the device files in the directory `devices`.
 size_t CountGpus(const std::string& devices = "/dev");
-// Opens the device or devices. Without the path of a plug-in, uses the first plug-in of
-// PARACORD_PJRT_PLUGINS for the platform.
+// Opens the device or devices of `use`. If `use` has no path of a plug-in, opens the first plug-in
+// of PARACORD_PJRT_PLUGINS that is for the platform. NOT_FOUND: there is no such plug-in.
 absl::StatusOr<std::unique_ptr<PjrtClient>> OpenPjrtDevice(const PjrtUse& use);
 
 }  // namespace paracord

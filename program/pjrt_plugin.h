@@ -1,7 +1,7 @@
 // A PJRT plug-in: a library of XLA, or of a vendor of accelerators, that compiles and runs
-// StableHLO. Loaded once for the life of the process, because such libraries cannot be unloaded.
-// Calls are checked: a function missing in an old plug-in, or an error from the plug-in, becomes a
-// Status that names the plug-in and the function.
+// StableHLO. A loaded library stays for the life of the process, because such libraries cannot be
+// unloaded. Calls are checked: a function missing in an old plug-in, or an error from the plug-in,
+// becomes a Status that names the plug-in and the function.
 #pragma once
 
 #include <cstring>
@@ -18,14 +18,15 @@ namespace paracord {
 class PjrtPlugin {
  public:
   // NOT_FOUND: the file does not exist. FAILED_PRECONDITION: the file does not load, or is no
-  // plug-in for version 0 of the API. `threads` limits the processor threads of a CPU plug-in.
+  // plug-in for version 0 of the API. Other errors: the plug-in does not initialize. `threads`
+  // limits the processor threads of a CPU plug-in, unless the variable PJRT_NPROC is set.
   static absl::StatusOr<PjrtPlugin> Load(const std::string& path, int threads);
 
   const std::string& path() const { return path_; }
-  std::string version() const;  // version of the API, "0.115"
+  std::string version() const;  // the plug-in's version of the API, "0.115"
   bool for_gpus() const;        // true for XLA's GPU plug-in, whose clients have options
 
-  // Calls the function determined by `Args`.
+  // Calls the function Args::kFunction.
   template <class Args>
   absl::Status Call(Args& args) const {
     const auto function = Find<PjrtError*(Args*)>(Args::kFunction);
@@ -54,14 +55,14 @@ class PjrtPlugin {
     return found;
   }
   absl::Status Lacks(const PjrtFunction& function) const;
-  // The error is freed.
+  // Returns the error as a Status, and frees it.
   absl::Status TakeError(const PjrtFunction& function, PjrtError* error) const;
 
   std::string path_;
   const PjrtApi* api_;
 };
 
-// Deletes an object of a plug-in, which must outlive the object.
+// Deletes an object of a plug-in. The PjrtPlugin must outlive the object.
 template <class Object>
 struct PjrtDeleter {
   const PjrtPlugin* plugin = nullptr;
@@ -70,11 +71,11 @@ struct PjrtDeleter {
 template <class Object>
 using PjrtOwned = std::unique_ptr<Object, PjrtDeleter<Object>>;
 
-// A plug-in and its devices: "pjrt:PATH", "pjrt:PATH:N", "pjrt:PATH:N,M" or "pjrt:PATH:all" of
-// --device.
+// The value of --device that names a plug-in: "pjrt:PATH", "pjrt:PATH:N", "pjrt:PATH:N,M" or
+// "pjrt:PATH:all".
 struct PjrtPlace {
-  std::string path;
-  std::vector<size_t> devices = {};  // empty: unspecified, or all
+  std::string path;                  // absolute
+  std::vector<size_t> devices = {};  // the numbers; empty: no number was given
   bool all = false;
 };
 bool IsPjrtDevice(const std::string& device);

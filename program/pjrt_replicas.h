@@ -1,6 +1,6 @@
 // Runs modules of StableHLO that were exported for several replicas: each device of a client
-// computes a batch, and the modules' own all-reduce adds up the gradients of all. Used by one
-// thread.
+// computes a batch, and an all-reduce in the module adds up the gradients of all batches. Used by
+// one thread.
 #pragma once
 
 #include <memory>
@@ -21,22 +21,22 @@ namespace paracord {
 
 class PjrtReplicas {
  public:
-  // INVALID_ARGUMENT names `consistency` and `reduce` if a file has steps for several replicas and
-  // the job is not synchronous, or wants exact sums. A job whose strategy is not chosen yet counts
-  // as synchronous.
+  // INVALID_ARGUMENT if the file has steps for several replicas, unless the job has `consistency`
+  // "sync" and `reduce` "fast". A job whose strategy is not chosen yet counts as synchronous.
   static absl::Status CheckJob(const Job& job, const ProgramFile& file);
-  // INVALID_ARGUMENT unless the client has a device for each of the file's replicas. File, schema,
-  // tables and client outlive this object; `use` has chosen the client's devices.
+  // INVALID_ARGUMENT unless the client has as many devices as the file has replicas. `file`,
+  // `schema`, `tables` and `client` must outlive this object. `use` has opened the client.
   static absl::StatusOr<std::unique_ptr<PjrtReplicas>> Make(const ProgramFile& file,
                                                             const Batch& schema,
                                                             const ProgramTables& tables,
                                                             const PjrtClient& client,
                                                             const PjrtUse& use);
 
-  // Runs a module with equal arguments on each device. `taken` has room for any of the results.
+  // Runs a module once, with equal arguments on each device, and copies each result to `taken`,
+  // which must have room for the largest.
   absl::Status Try(const CompiledModule& compiled,
                    const std::vector<PjrtClient::Argument>& arguments, void* taken) const;
-  // As GradientProgram::ComputeSum. `step` is for as many replicas as there are batches.
+  // GradientProgram::ComputeSum, by the module `step`, which is for batches.size() replicas.
   absl::StatusOr<std::vector<double>> Compute(const CompiledModule& step,
                                               std::span<const KeyedBatch> batches,
                                               ConstTensors values, MutableTensors sum);
@@ -45,7 +45,7 @@ class PjrtReplicas {
   explicit PjrtReplicas(const PjrtClient& client) : client_(client), batches_(client.devices()) {}
 
   const PjrtClient& client_;
-  std::vector<PjrtBatch> batches_;  // the batch of each device
+  std::vector<PjrtBatch> batches_;  // one for each device
 };
 
 }  // namespace paracord

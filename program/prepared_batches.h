@@ -1,5 +1,5 @@
-// A feed that reads announced batches ahead on a thread of its own, as long as they arrive in the
-// announced order.
+// A BatchFeed that reads the batches announced in `upcoming` ahead, on a thread of its own. If Get
+// asks for another batch than the announced one, what was read ahead is dropped.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace paracord {
 
-// `depth`: how many batches are prepared before Get asks for them, at most kUpcomingMax.
+// `depth`: the most batches that are read ahead.
 std::unique_ptr<BatchFeed> MakePreparedBatches(std::unique_ptr<DataSource> source, size_t depth);
 
 }  // namespace paracord

@@ -1,8 +1,8 @@
 // A gradient program in a child process with shared memory (proto/PROGRAM.md). A child that exits,
-// hangs or breaks the protocol is lost, and never the batch's fault: the child is restarted, and
-// the batch computed anew. Losses at three batches within a minute are DATA_LOSS, like a lost
-// device. Three losses at a single batch are FAILED_PRECONDITION: the program cannot compute the
-// batch, on any machine.
+// hangs or breaks the protocol counts as lost: a new child is started and computes the batch anew.
+// If children are lost at three batches within a minute, the error is DATA_LOSS, as for a lost
+// device. If three children are lost at a single batch, the error is FAILED_PRECONDITION: no
+// machine can compute the batch. While the process leaves, the error is CANCELLED.
 #pragma once
 
 #include <cstdint>
@@ -26,30 +26,30 @@ namespace paracord {
 
 // How this process runs programs of jobs.
 struct ProgramUse {
-  bool allowed = false;  // a command in a job is code of the job's author
-  std::string device;    // PARACORD_DEVICE of the child
-  std::string task;      // the child's PARACORD_TASK
-  int threads = 1;       // the child's OMP_NUM_THREADS, unless already set
+  bool allowed = false;  // whether commands in jobs may run: they are code of the job's author
+  std::string device;    // PARACORD_DEVICE in the child's environment
+  std::string task;      // PARACORD_TASK in the child's environment
+  int threads = 1;       // OMP_NUM_THREADS in the child's environment, unless set in this process's
   // Where compiled StableHLO modules are kept.
   CompiledPlace compiled = {};
   bool compiles = true;  // false: modules of StableHLO are only checked, without a plug-in
-  uint64_t memory_max = UINT64_MAX;  // bytes allowed to this process
-  // Called with each line of the program's output, and with the reason of each restart. Any thread.
+  uint64_t memory_max = UINT64_MAX;  // the most bytes of memory that this process may take
+  // Called on any thread with each line of the child's output, and with the reason of each restart.
   std::function<void(const std::string& line)> log;
-  // The running children, ended by a process that exits without destructors.
+  // The registry of running children, which a process that exits without destructors ends.
   std::shared_ptr<RunningChildren> running = nullptr;
 };
 
 class ProcessProgram : public GradientProgram {
  public:
-  // Starts the program of the job's model for data of this schema. PERMISSION_DENIED unless `use`
-  // allows programs; INVALID_ARGUMENT has one line for each problem.
+  // Starts the program of the job's model for data of this schema. PERMISSION_DENIED unless
+  // `use.allowed`; INVALID_ARGUMENT: the program does not start, or does not fit job and data.
   static absl::StatusOr<std::unique_ptr<ProcessProgram>> Start(const Job& job, const Batch& schema,
                                                                ProgramUse use);
-  ~ProcessProgram() override;  // says goodbye to the child
+  ~ProcessProgram() override;  // says "bye" to the child, waits up to 2 s, then kills the child
 
   const std::vector<VariableSpec>& variables() const override { return variables_; }
-  // The metrics evaluated by the program itself, perhaps none.
+  // The metrics that the program evaluates itself; empty if it evaluates none.
   const std::vector<std::string>& metric_names() const override { return hello_.metrics; }
   const std::vector<ProgramOutput>& outputs() const { return hello_.outputs; }
   std::vector<uint32_t> BatchSizes() const override { return hello_.batches; }
@@ -69,22 +69,22 @@ class ProcessProgram : public GradientProgram {
 
  private:
   ProcessProgram(ProgramSpec spec, ProgramUse use, const Batch& schema, Job job);
-  absl::Status Launch();  // starts a child; the first child's hello is kept
+  absl::Status Launch();  // starts a child, which must declare what the first child has declared
   absl::StatusOr<ProgramHello> TakeHello();
   absl::Status LayOutFirst(ProgramHello hello);
   absl::Status TellLayout();
-  // Gives the child batch and values and calls `act`; repeats while `act` returns UNAVAILABLE,
-  // which means a lost child.
+  // Gives batch and values to the child, which is started if need be, and calls `act`. Repeats this
+  // while `act` returns UNAVAILABLE, which means a lost child.
   template <class Act>
   absl::Status WithChild(const Batch& batch, ConstTensors values, const Act& act);
-  // `times`: losses of a child at the present batch.
+  // `times`: how many children were lost at the present batch.
   absl::Status AfterLoss(const absl::Status& why, size_t times);
   absl::Status Check(const Batch& batch) const;
   absl::Status SameAsBefore(const Batch& batch) const;
   absl::StatusOr<RowsInUse> RowsFor(const Batch& batch) const;
   void SayRows(nlohmann::json& request) const;
   int64_t start_ms() const { return int64_t{job_.timeouts.start_s} * 1000; }
-  // Sends a request and waits for the answer: INVALID_ARGUMENT for an error of the batch.
+  // Sends a request, unless null, and waits for an answer. INVALID_ARGUMENT: an answered error.
   absl::StatusOr<nlohmann::json> Ask(const nlohmann::json& request);
   absl::Status Step(const nlohmann::json& request, MutableTensors gradients,
                     std::vector<bool>& reported, double& loss);
@@ -96,18 +96,18 @@ class ProcessProgram : public GradientProgram {
   const Batch schema_;
   const Job job_;
   std::unique_ptr<ProgramFolder> folder_;
-  std::unique_ptr<ChildProcess> child_;  // null: lost, or not started
+  std::unique_ptr<ChildProcess> child_;  // null: the child is lost, or not started
   ProgramHello hello_;
-  std::vector<VariableSpec> variables_;  // variables of hello_, with tables as stored by the ps
+  std::vector<VariableSpec> variables_;  // hello_.variables, with tables as the ps store them
   ProgramTables tables_;
   ProgramLayout layout_;
-  ProgramMemory memory_;  // the child's memory
-  bool known_ = false;    // the first child's hello has come
+  ProgramMemory memory_;  // the memory shared with the child
+  bool known_ = false;    // hello_ is complete
   std::shared_ptr<const TableRows> rows_;
   RowsInUse in_use_;  // rows of the batch being computed
   std::function<void(size_t)> there_;
-  std::deque<int64_t> losses_ms_;  // the first loss at each batch, of the last minute
-  Losses losses_;                  // losses since the last TakeLosses
+  std::deque<int64_t> losses_ms_;  // times of the first loss at each batch, in the last minute
+  Losses losses_;                  // lost children since the last TakeLosses
 };
 
 }  // namespace paracord

@@ -1,6 +1,6 @@
-// A program file: a model written by an exporter (python/paracord). A JSON document of format 1,
-// sent with the job: variables, columns, and modules, each for a step or a prediction of one batch
-// size. program/PROGRAM_FILE.md has an example. Pure.
+// Reads a program file: a model that an exporter (python/paracord) has written as a JSON document,
+// with variables, columns, and modules, each for a step or a prediction of one batch size.
+// program/PROGRAM_FILE.md has an example. Does no I/O.
 #pragma once
 
 #include <cstddef>
@@ -20,31 +20,32 @@ inline constexpr int kProgramFormat = 1;
 
 enum class ColumnType { kFloat32, kInt32, kInt64 };
 
-// A column of the modules; the shape is of one example.
+// A column that the modules take; the shape is of one example.
 struct ProgramColumn {
   std::string name;
   std::vector<uint64_t> shape;
   ColumnType type = ColumnType::kFloat32;
 };
 
-// The meaning of a module's argument; `index` counts variables, inputs, targets or weights.
+// The meaning of a module's argument. `index`: which of the file's variables, inputs, targets or
+// weights the argument is. kKey: the batch_key of GradientProgram::ComputeGradients.
 struct ModuleArgument {
   enum class Kind { kVariable, kInput, kTarget, kWeight, kKey } kind = Kind::kKey;
   size_t index = 0;
-  uint64_t rows = 0;  // the module's room for rows of a table; 0: no table
+  uint64_t rows = 0;  // if the variable is a table, how many rows the module takes; otherwise 0
 };
 
-// The meaning of a module's result; `index` counts variables or outputs.
+// The meaning of a module's result. `index`: which of the file's variables or outputs it is for.
 struct ModuleResult {
   enum class Kind { kLoss, kGradient, kOutput } kind = Kind::kLoss;
   size_t index = 0;
 };
 
 struct ProgramModule {
-  bool step = false;  // false: a prediction
-  uint32_t batch = 0;
-  // Above 1, the module runs on as many devices at once, each with a batch of its own. The losses
-  // are those of each batch, the gradients the sums over all.
+  bool step = false;   // true: the module computes loss and gradients; false: a prediction
+  uint32_t batch = 0;  // the number of examples
+  // Above 1, the module runs on as many devices at once, each with a batch of its own, whose loss
+  // the device returns. Each device returns the sums of the gradients of all batches.
   uint32_t replicas = 1;
   std::vector<ModuleArgument> arguments;
   std::vector<ModuleResult> results;
@@ -52,7 +53,7 @@ struct ProgramModule {
 };
 
 struct ProgramFile {
-  std::string made_by;
+  std::string made_by;    // the exporter, for people
   std::string stablehlo;  // version of StableHLO, for people
   std::vector<VariableSpec> variables;
   std::map<size_t, DeclaredTable> tables;  // keyed by the variable's index
@@ -61,14 +62,14 @@ struct ProgramFile {
   std::vector<ProgramModule> modules;
 };
 
-// Returns a module's room for rows of a table; 0 for another variable, or without such an argument.
+// Returns how many rows of a table the module takes; 0 if the variable is no table or no argument.
 uint64_t RowsOfTable(const ProgramModule& module, size_t variable);
 
-// Returns the number of replicas of the file's steps for several; 1 if the file has none.
+// Returns the number of replicas of the steps that have more than one; 1 if no step has.
 uint32_t ReplicasOf(const ProgramFile& file);
 
-// INVALID_ARGUMENT has one line for each problem. A step has the loss and each gradient once, a
-// prediction each output.
+// INVALID_ARGUMENT says what is wrong. Each step in the result has the loss and each gradient once,
+// each prediction has each output once.
 absl::StatusOr<ProgramFile> ReadProgramFile(const nlohmann::json& document);
 
 }  // namespace paracord

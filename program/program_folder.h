@@ -1,5 +1,5 @@
-// A private temporary folder with the files of a job's program. Removed by the destructor or, if
-// the process was killed, when the next process of the same user makes a folder.
+// A private temporary folder with the files of a job's program. The destructor removes the folder.
+// If the process was killed, Make in a later process of the same user removes the folder.
 #pragma once
 
 #include <map>
@@ -12,7 +12,8 @@ namespace paracord {
 
 class ProgramFolder {
  public:
-  // Makes a folder below `parent`; "": TMPDIR or /tmp. `files` are texts by relative path.
+  // Makes a folder below `parent` or, if `parent` is "", below TMPDIR or /tmp. `files`: the texts
+  // of the files, keyed by path relative to the folder.
   static absl::StatusOr<std::unique_ptr<ProgramFolder>> Make(
       const std::map<std::string, std::string>& files, const std::string& parent = "");
   ~ProgramFolder();
@@ -25,7 +26,7 @@ class ProgramFolder {
   ProgramFolder(std::string path, int lock) : path_(std::move(path)), lock_(lock) {}
 
   const std::string path_;
-  const int lock_;  // descriptor of the folder, locked for its owner's life
+  const int lock_;  // a descriptor of the folder, locked as long as this object lives
 };
 
 }  // namespace paracord

@@ -1,5 +1,5 @@
-// The memory mapped by a program's process and its worker: a batch and values go in, gradients and
-// outputs come out. Used by one thread at a time.
+// The memory shared by a program's process (the child) and this process: a batch and values go in,
+// gradients and outputs come out. Used by one thread at a time.
 #pragma once
 
 #include <array>
@@ -23,17 +23,17 @@ class ProgramMemory {
       : layout_(layout), tables_(tables) {}
   void Map(std::span<char> memory) { memory_ = memory; }
 
-  // Writes the columns of a batch. INVALID_ARGUMENT if a column declared as int64 holds a value
-  // that is no exact integer.
+  // Writes the columns of a batch; ids become their local numbers in `use`. INVALID_ARGUMENT if a
+  // column that the child takes as int64 holds a value that is no exact integer of int64.
   absl::Status PutBatch(const Batch& batch, const RowsInUse& use);
   // Returns PutBatch's error without writing, for a batch of any size.
   absl::Status CheckBatch(const Batch& batch, const RowsInUse& use);
   void PutValues(ConstTensors values, const RowsInUse& use);
-  // The child's rows of a variable declared as a table.
+  // Returns how many rows of a variable declared as a table the child gets.
   uint64_t Rows(size_t variable, const RowsInUse& use) const;
 
   void TakeGradient(size_t variable, const RowsInUse& use, std::span<float> to) const;
-  // The first numbers of an output.
+  // Returns the first `numbers` numbers of an output.
   std::span<const float> Output(size_t output, uint64_t numbers) const {
     return {At(layout_->outputs[output]), numbers};
   }
@@ -53,7 +53,7 @@ class ProgramMemory {
   const ProgramLayout* layout_ = nullptr;
   const ProgramTables* tables_ = nullptr;
   std::span<char> memory_;
-  std::vector<int64_t> whole_;  // scratch, of a column
+  std::vector<int64_t> whole_;  // scratch: a column as integers
 };
 
 }  // namespace paracord

@@ -1,5 +1,5 @@
-// The packets of proto/PROGRAM.md: a program's process declares itself, and the worker announces
-// the layout of their shared memory. Pure.
+// The packets of proto/PROGRAM.md: in its hello a program's process (the child) declares variables
+// and outputs, and the worker announces the layout of the shared memory. Does no I/O.
 #pragma once
 
 #include <cstdint>
@@ -25,49 +25,48 @@ inline constexpr int kProgramProtocol = 1;
 struct ProgramHello {
   std::vector<VariableSpec> variables;
   std::map<size_t, DeclaredTable> tables;  // keyed by the variable's index
-  std::vector<uint32_t> batches;           // supported batch sizes; empty: any
-  std::vector<std::string> metrics;        // metrics evaluated by the program, "loss" first
+  std::vector<uint32_t> batches;           // supported batch sizes; empty: all sizes
+  std::vector<std::string> metrics;        // what the program evaluates, "loss" first; may be empty
   std::vector<ProgramOutput> outputs;
-  // The columns wanted as int64 instead of float32, as pairs of "inputs", "targets" or "weights"
-  // and the column's name.
+  // The columns wanted as int64, not float32: "inputs", "targets" or "weights", and the name.
   std::set<std::pair<std::string, std::string>> int64_columns;
 };
 
-// Adds one of a hello's packets. Returns true if another packet follows. INVALID_ARGUMENT says what
-// is wrong.
+// Adds a packet of a hello; true: another packet follows. INVALID_ARGUMENT says what is wrong.
 absl::StatusOr<bool> AddHello(const nlohmann::json& packet, ProgramHello& hello);
-// Checks a complete hello, across its packets.
+// Checks a hello to which all packets were added.
 absl::Status CheckHello(const ProgramHello& hello);
-// INVALID_ARGUMENT unless a restarted program declares what it declared before.
+// INVALID_ARGUMENT if a restarted program declares anything else than before, save initializers.
 absl::Status CheckSameHello(const ProgramHello& before, const ProgramHello& now);
 
 struct PlacedColumn {
   uint64_t offset = 0;
-  bool int64 = false;  // else float32
+  bool int64 = false;  // true: int64; false: float32
 };
 
-// Offsets into the memory file, each a multiple of 64.
+// The layout of the memory file. Offsets are in bytes and multiples of 64.
 struct ProgramLayout {
-  uint32_t batch = 0;  // each column's room in examples
-  uint64_t bytes = 0;
+  uint32_t batch = 0;  // the most examples of a batch
+  uint64_t bytes = 0;  // the size of the file
+  // Offsets of each variable's values, and of its gradient (nullopt: no gradient).
   std::vector<uint64_t> values;
-  std::vector<std::optional<uint64_t>> gradients;  // for variables with a gradient
-  std::vector<std::optional<uint64_t>> rows;       // for tables: room for rows
+  std::vector<std::optional<uint64_t>> gradients;
+  std::vector<std::optional<uint64_t>> rows;  // TableRoom::rows
   std::vector<PlacedColumn> inputs, targets, weights;
-  std::vector<uint64_t> outputs;
+  std::vector<uint64_t> outputs;  // offsets
 };
 
-// The room for rows of each table, by variable, and the inputs with the tables' ids.
 struct TableRoom {
+  // For each variable declared as a table, the most rows that the child gets; else nullopt.
   std::vector<std::optional<uint64_t>> rows;
-  std::set<std::string> inputs;
+  std::set<std::string> inputs;  // the names of the inputs that hold ids of tables
 };
 
-// INVALID_ARGUMENT if the data have strings or lack a column typed by the program, or if the sum
-// exceeds the size of a memory file.
+// INVALID_ARGUMENT if the data have strings or lack one of the hello's int64_columns, or if the
+// memory file would exceed 2^46 bytes.
 absl::StatusOr<ProgramLayout> LayOut(const ProgramHello& hello, const Batch& schema, uint32_t batch,
                                      const TableRoom& tables);
-// The packets that announce the layout to the child.
+// Returns the packets that announce the layout to the child.
 std::vector<nlohmann::json> LayoutPackets(const ProgramLayout& layout, const Batch& schema);
 
 }  // namespace paracord

@@ -1,6 +1,6 @@
 // The tables of a program, in a process (proto/PROGRAM.md) or of StableHLO (PROGRAM_FILE.md):
-// variables of which the program receives only the rows read by a batch, and local numbers in place
-// of ids. A ProgramTables is immutable; any thread may use it.
+// variables of which the program receives only the rows that a batch reads, and in place of each id
+// a local number, the index of the id's row among these rows. Immutable; any thread.
 //
 // The program's row 0 belongs to id 0, often used for "nothing": if a batch lacks id 0, row 0 is
 // zeros, and the batch's rows begin at 1.
@@ -22,24 +22,22 @@
 
 namespace paracord {
 
-// The rows of each table read by a batch, and the local number of each id by input of the data;
-// empty for an input that no table reads.
+// The rows that a batch reads of each table, with the local numbers of the batch's ids.
 struct ProgramRows : TableRows {
+  // For each input of the data the local numbers of its ids; empty for an input without ids.
   std::vector<std::vector<int64_t>> numbers;
 
-  // The program's first row among the variable's `ids`: 1 if row 0 is the extra row of zeros.
+  // The local number of the first of the variable's `ids`: 1 if row 0 is the extra row of zeros.
   uint64_t First(size_t variable) const {
     return ids[variable].empty() || ids[variable][0] != 0 ? 1 : 0;
   }
 };
 
-// The table rows read by a batch, null without tables, and whether arrays of tables outside the
-// program hold all rows or only these.
 struct RowsInUse {
-  std::shared_ptr<const ProgramRows> rows;
-  bool whole = false;
+  std::shared_ptr<const ProgramRows> rows;  // the rows that the batch reads; null: no tables
+  bool whole = false;  // the caller's arrays of tables hold all rows; false: only `rows`
 
-  // How many rows of a table the program receives.
+  // How many rows of a table the program receives, including an extra row of zeros.
   uint64_t Count(size_t variable) const {
     return rows->First(variable) + rows->ids[variable].size();
   }
@@ -52,49 +50,50 @@ struct RowsInUse {
 class ProgramTables {
  public:
   ProgramTables() = default;
-  // Makes tables of the variables declared as such by the program. Where the job's `tables` move a
-  // table whole, the child receives all rows. INVALID_ARGUMENT has a line for each problem.
-  // `variables` are the program's, and become the ps's.
+  // Takes the tables that the program declares; of tables that the job wants "dense", the program
+  // receives all rows. Changes `variables` from how the program declares them to how the ps store
+  // them. INVALID_ARGUMENT says what is wrong.
   static absl::StatusOr<ProgramTables> Make(const Job& job, const ProgramHello& hello,
                                             const Batch& schema,
                                             std::vector<VariableSpec>& variables);
 
-  // Whether any variable moves by rows, and whether any was declared as a table.
+  // Whether by_rows() holds for any variable, and whether declared() does.
   bool any() const { return any_; }
   bool declares() const { return !groups_.empty(); }
   bool declared(size_t variable) const { return room_.rows[variable].has_value(); }
   // Whether the program receives only the rows read by a batch.
   bool by_rows(size_t variable) const { return declared(variable) && !dense_[variable]; }
   const TableRoom& room() const { return room_; }
-  uint64_t width(size_t variable) const { return widths_[variable]; }  // numbers of a row
+  uint64_t width(size_t variable) const { return widths_[variable]; }  // how many numbers a row has
 
-  // Describes a declared table for people, after the variable's line; "" for other variables.
+  // Describes a declared table for people, as the end of a line; "" for other variables.
   std::string Describe(size_t variable) const;
 
-  // INVALID_ARGUMENT names a record with an id outside its table.
+  // INVALID_ARGUMENT names a record whose id is no whole number or outside its table.
   absl::StatusOr<std::shared_ptr<const ProgramRows>> RowsOf(const Batch& batch) const;
-  // INVALID_ARGUMENT if `rows` exceed the room.
+  // INVALID_ARGUMENT if `rows` has more ids of a table than the program declares as its capacity.
   absl::Status CheckRoom(const ProgramRows& rows) const;
-  // The rows of `batch`; `rows` are those given to GradientProgram::UseRows.
+  // `rows`: those given to UseRows. If null, the result has RowsOf(batch), and `whole` is true.
   absl::StatusOr<RowsInUse> InUse(const Batch& batch,
                                   const std::shared_ptr<const TableRows>& rows) const;
 
-  // Writes the program's rows of a table, and returns the end of the written rows.
+  // Writes the rows of a table that the program receives, taken from the caller's `values`, and
+  // returns the end of the written rows.
   float* PutRows(size_t variable, const RowsInUse& use, std::span<const float> values,
                  float* to) const;
-  // Takes the variable's gradient from the program's rows at `from`.
+  // Copies a table's gradient from the program's rows at `from` to the caller's array `to`.
   void TakeGradient(size_t variable, const RowsInUse& use, const float* from,
                     std::span<float> to) const;
 
  private:
-  // Tables that read equal inputs and hence number ids alike.
+  // Tables that read equal inputs and hence share the local numbers.
   struct Group {
-    std::vector<size_t> inputs;  // index in the data's inputs, ascending
+    std::vector<size_t> inputs;  // indices among the data's inputs, ascending
     std::vector<size_t> variables;
     size_t smallest = 0;  // the variable with the fewest rows
-    uint64_t rows = 0;    // rows of `smallest`; 0: ids are any 64 bits
-    uint64_t shards = 0;  // for growing tables; 0: other tables
-    bool dense = false;
+    uint64_t rows = 0;    // the rows of `smallest`; 0: growing tables, whose ids are any 64 bits
+    uint64_t shards = 0;  // the shards of each growing table; 0: the tables do not grow
+    bool dense = false;   // the program receives all rows
   };
   void Add(size_t variable, const DeclaredTable& declared, const TablesSpec::Table& kind,
            const Batch& schema, uint64_t batch, Problems& problems);
@@ -104,7 +103,7 @@ class ProgramTables {
   std::vector<VariableSpec> variables_;
   std::vector<Group> groups_;
   std::vector<bool> dense_;       // indexed by variable
-  std::vector<uint64_t> most_;    // different ids of a batch, by variable
+  std::vector<uint64_t> most_;    // index: variable; the most different ids of a batch
   std::vector<uint64_t> widths_;  // indexed by variable
   TableRoom room_;
   bool any_ = false;

@@ -1,5 +1,5 @@
 // The children of this process that run programs of jobs. A daemon exits without destructors,
-// because threads may still run, and ends its children here instead. Any thread.
+// because threads may still run, and ends its children by EndAll instead. Any thread.
 #pragma once
 
 #include <set>
@@ -12,13 +12,13 @@ class ChildProcess;
 
 class RunningChildren {
  public:
-  // Says goodbye to all children, waits a while, kills the rest and removes their folders. No child
-  // runs afterwards.
+  // Says "bye" to all children that were added, waits up to 2 s for the children to leave, kills
+  // the rest and removes all folders. From then on Add refuses.
   void EndAll();
-  // Whether EndAll has begun: from then on the end of a child is expected, not a loss.
+  // Whether EndAll has begun: from then on the end of a child is no error.
   bool ended() const;
 
-  // Called by a child. False after EndAll has begun.
+  // Called by a child that has started. False after EndAll has begun: the child must end.
   bool Add(ChildProcess* child);
   void Remove(ChildProcess* child);
 

@@ -1,6 +1,7 @@
-// Decides whether to poll for a message before sleeping. A sleeping CPU takes tens of microseconds
-// to wake up, longer than a short step; but polling in vain takes CPU time from others. Hence spins
-// on each wait as long as messages come in time, otherwise now and then. Used by one thread.
+// Decides whether to poll for a message (to spin) before sleeping. A sleeping CPU takes tens of
+// microseconds to wake up, longer than a short step; but polling in vain takes CPU time from
+// others. Hence after three spins in a row in vain only every 32nd wait begins with a spin, until a
+// message comes during one. Used by one thread.
 #pragma once
 
 #include <cstdint>
@@ -9,17 +10,17 @@ namespace paracord {
 
 class Spin {
  public:
-  static constexpr int64_t kNs = 100'000;  // longest spin of a wait
+  static constexpr int64_t kNs = 100'000;  // the longest spin
 
-  // `allowed`: whether there is a CPU to spare.
+  // `allowed`: whether there is a CPU to spare; otherwise Try is always false.
   explicit Spin(bool allowed) : allowed_(allowed) {}
 
-  // Whether to spin in the next wait; if true, call Ended afterwards.
+  // Whether to spin in the next wait; if true, call Ended after the spin.
   bool Try() {
     if (!allowed_) return false;
     return misses_ < kMissesMax || ++waits_ % kSeldom == 0;
   }
-  // Says whether the message came in time.
+  // Says whether the message came during the spin.
   void Ended(bool in_time) {
     misses_ = in_time ? 0 : misses_ < kMissesMax ? misses_ + 1 : kMissesMax;
   }
@@ -33,7 +34,7 @@ class Spin {
   uint64_t waits_ = 0;
 };
 
-// Whether this process may use more CPUs than `threads`.
+// Whether the calling thread may run on more CPUs than `threads`.
 bool HasCpuBeside(int threads);
 
 }  // namespace paracord

@@ -1,5 +1,5 @@
-// The worker's tools for a job: the gradient program, batches of the training data and records of
-// the test data. Used on the executor's thread only.
+// A worker's tools for a job: the gradient program, batches of the training data and records of the
+// test data. Used on the thread of the executor (common/executor.h).
 #pragma once
 
 #include <cstdint>
@@ -20,64 +20,66 @@
 
 namespace paracord {
 
-// The most batches a feed prepares ahead, for a single batch computed at a time.
+// The most batches that a feed prepares ahead of a Get.
 inline constexpr size_t kUpcomingMax = 3;
 
 // The batches of the training data.
 class BatchFeed {
  public:
   virtual ~BatchFeed() = default;
-  // Called once before the first Get.
+  // Called before the first Get of each session, with the session's data plan.
   virtual void Start(const DataPlan& plan) = 0;
-  // Returns a batch, valid until the next call. The batches `upcoming` usually follow, in order; an
-  // implementation may prepare them meanwhile. An error names file and record.
+  // Returns a batch, valid until the next Get. The caller will probably ask for the batches
+  // `upcoming` next, in this order; an implementation may prepare them meanwhile. An error names
+  // file and record. OUT_OF_RANGE: the data plan has no such batch.
   virtual absl::StatusOr<const Batch*> Get(const BatchId& id,
                                            std::span<const BatchId> upcoming) = 0;
-  // A batch about to be requested, if already prepared without disturbing others; else null. Valid
-  // until the next Get, like the batch of the last Get.
+  // Returns a batch of the last `upcoming` if the batch is already prepared; else null. Valid until
+  // the next Get.
   virtual const Batch* Peek(const BatchId& /*id*/) { return nullptr; }
 };
 
 struct Workload {
   JobFacts facts;
   std::unique_ptr<GradientProgram> program;
-  // Several devices that compute lanes, the first with `program`; null: a single device.
+  // The devices that compute lanes side by side, the first with `program`; null: a single device.
   std::unique_ptr<LaneDevices> devices;
-  std::unique_ptr<BatchFeed> feed;
-  std::unique_ptr<DataSource> test;  // null: the job has no test data
-  GradientClip clip;
-  std::string device;    // the computing device, where known
-  std::string numerics;  // everything that the gradients' bits depend on (tensor/device.h)
-  std::vector<std::string> warnings;  // warnings of the DataSource
+  std::unique_ptr<BatchFeed> feed;    // null: training data were not opened (OpenSource)
+  std::unique_ptr<DataSource> test;   // null: the job has no test data
+  GradientClip clip;                  // off in synchronous training, where the ps clip
+  std::string device;                 // the device that computes; "": not known
+  std::string numerics;               // what gradients' bits depend on (tensor/device.h)
+  std::vector<std::string> warnings;  // DataSource::Warnings
 };
 
-// Opens the data and builds the model, and thereby finds every error of a job on this machine.
+// Opens a job's data and builds its model: what is wrong with the job on this machine shows here.
 using OpenWorkloadFn = std::function<absl::StatusOr<Workload>(const Job& job)>;
 
-// Checks that the test data have the columns of the training data. The error has a line for each
-// differing column.
+// Checks that the test data have the input and target columns of the training data. The error has a
+// line for each column that differs.
 absl::Status CheckSameColumns(const Batch& train, const Batch& test);
 
-// Checks that the program supports the size of every training batch, including an epoch's last.
+// Checks that the program supports the size of every training batch, also of an epoch's last batch
+// and of batches without the unreadable records that the job skips.
 absl::Status CheckBatchSizes(const GradientProgram& program, const Job& job, uint64_t records);
 
 // Builds the gradient program of a job for examples of this schema.
 using BuildProgramFn = std::function<absl::StatusOr<std::unique_ptr<GradientProgram>>(
     const Job& job, const Batch& schema)>;
-// Opens the readers of the job and builds the program. Facts about files that are slow to find are
-// kept in `keep` for later processes. Records held by readers are reserved in `memory`; null: no
-// limit.
+// Opens the readers of the job's data and builds the program. What is slow to find out about files
+// is kept in `keep` for later processes. The memory of records that readers hold is taken from
+// `memory`; null: no limit.
 absl::StatusOr<Workload> OpenWorkload(Files& files, Job job, const BuildProgramFn& build,
                                       const KeepPlace& keep = {},
                                       const std::shared_ptr<MemoryShare>& memory = nullptr);
 
-// Opens only `data`, as the workload's test data, and builds the program from its schema, for
-// existing values: reads no training data, and makes no feed.
+// Opens `data` as the workload's test data and builds the program for the schema of `data`, to
+// evaluate or predict. Opens no training data, and makes no feed.
 absl::StatusOr<Workload> OpenSource(Files& files, const Job& job, DataSpec data,
                                     const BuildProgramFn& build, const KeepPlace& keep = {});
-// Returns the job whose program predicts for the records of `data`. The job has no labels, weights,
-// losses or metrics (key inputs_alone). Its records are read in the order of the file, with memory
-// that does not grow with the file.
+// Returns the job whose program predicts for the records of `data`, which become job.train. The job
+// has no losses and metrics, and reads no labels and weights (DataSpec.inputs_alone). Its readers
+// take little memory, because records are read in the order of the file.
 Job PredictingJob(Job job, DataSpec data);
 
 }  // namespace paracord

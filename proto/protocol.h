@@ -8,13 +8,13 @@ namespace paracord {
 
 inline constexpr uint32_t kProtocol = 13;
 
-// Every generation is below this; counting up never gets there, so a greater one is forged.
+// Every generation is below kGenerationMax, which counting up never reaches.
 inline constexpr uint64_t kGenerationMax = uint64_t{1} << 62;
 
-// StatusRequest.history_from of a caller that wants no history.
+// The value of StatusRequest.history_from of a caller that wants no history of the epochs.
 inline constexpr uint64_t kNoHistory = ~uint64_t{0};
 
-// Messages travel in parts of about this many bytes.
+// Messages with values or gradients are encoded in parts of about this many bytes.
 inline constexpr uint64_t kPieceBytes = uint64_t{1} << 20;
 
 namespace method {

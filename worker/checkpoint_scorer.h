@@ -1,7 +1,7 @@
-// Scores the newest checkpoint of a job's directory for the evaluator, and records the result in
-// DIR/evaluations.jsonl, one JSON object a line. The file is replaced as a whole, and a recorded
-// checkpoint is not scored again, even after a restart. All calls block, on the executor's thread
-// alone. Deletes nothing. A checkpoint that the coordinator removes while it is read is no error.
+// Scores the newest readable checkpoint of a job's directory for the evaluator, and records the
+// result in DIR/evaluations.jsonl, one JSON object a line. Each write replaces the whole file. A
+// recorded checkpoint is not scored again, even after a restart. Deletes nothing. A checkpoint that
+// the coordinator removes while it is read is no error. All calls block; used on the executor.
 #pragma once
 
 #include <atomic>
@@ -25,20 +25,21 @@ class CheckpointScorer {
   // `dir` is absolute.
   CheckpointScorer(Files& files, std::string dir, OpenWorkloadFn open);
 
-  // The result of one look at the directory.
+  // The result of a LookOnce.
   struct Look {
-    std::vector<std::string> said;  // for the log, without what the previous look said too
+    std::vector<std::string> said;  // lines for the log that the previous look did not say
     bool scored = false;            // a checkpoint was scored, and a newer checkpoint may exist
-    std::optional<std::pair<ExitCode, std::string>> leave;  // nothing is left to do, and why
+    // The evaluator should leave with this exit code, for this reason; nullopt: it goes on.
+    std::optional<std::pair<ExitCode, std::string>> leave;
   };
-  // Scores the newest checkpoint if it is not recorded. `unix_ms` is the time that is recorded.
-  // Gives up soon once `stop` is set.
+  // Scores the newest checkpoint that can be read, unless the checkpoint is recorded. `unix_ms`:
+  // the time to record. Gives up soon after `stop` is set.
   Look LookOnce(int64_t unix_ms, const std::atomic<bool>& stop);
 
  private:
   // kUnreadable: the checkpoint cannot be read now, but perhaps in a later look.
   enum class Fate { kScored, kKnown, kUnusable, kUnreadable, kStopped, kFailed };
-  // After so many looks at an unreadable newest checkpoint it counts as unusable.
+  // A newest checkpoint counts as unusable once more looks than this in a row could not read it.
   static constexpr int kUnreadableMax = 60;
 
   std::string PathOf(const CheckpointName& name) const;
@@ -55,16 +56,16 @@ class CheckpointScorer {
   const std::string dir_;
   const OpenWorkloadFn open_;
 
-  bool scored_known_ = false;
-  std::string evaluations_;                               // the file's text
-  std::set<std::pair<std::string, std::string>> scored_;  // run id, name
+  bool scored_known_ = false;                             // evaluations_ and scored_ were read
+  std::string evaluations_;                               // the text of DIR/evaluations.jsonl
+  std::set<std::pair<std::string, std::string>> scored_;  // (run id, name of the checkpoint)
   std::string job_json_;                                  // the job that workload_ computes
   uint64_t batch_ = 0;
   std::optional<Workload> workload_;
-  int unreadable_ = 0;  // looks in a row
+  int unreadable_ = 0;  // how many looks in a row could not read the newest checkpoint
   std::set<std::string> said_before_, said_now_;
   Look look_;
-  std::optional<KnownDamage> damage_;  // damage that this look has found
+  std::optional<KnownDamage> damage_;  // damaged files that this look has found
 };
 
 }  // namespace paracord

@@ -1,6 +1,6 @@
-// When a worker has last seen its coordinator. Owned by the worker, on its loop.
-// | Invariant: during each absence of the coordinator, the worker looks once into DIR, which says
-// whether the job is done.
+// When the coordinator has last answered a worker. Owned by the worker, used on the event loop.
+// | Invariant: during each absence of the coordinator, the worker looks once into DIR, the job's
+// directory, which shows whether the job is done.
 #pragma once
 
 #include <cstdint>
@@ -23,11 +23,12 @@ class CoordinatorSeen {
   int64_t seen_ms() const { return seen_ms_; }
   // Whether this process has ever seen a coordinator.
   bool known() const { return known_; }
-  // Whether the coordinator has been away for so long that the worker should look into DIR. True
-  // once.
+  // Whether the worker should look into DIR, because the coordinator has not answered for
+  // `after_ms`. True only once until LookAgain.
   bool LookNow(int64_t after_ms, int64_t now_ms) {
     return !looked_ && now_ms - seen_ms_ >= after_ms && !std::exchange(looked_, true);
   }
+  // Whether LookNow was true since the last LookAgain.
   bool looked() const { return looked_; }
 
  private:

@@ -1,6 +1,6 @@
-// A program that notices the loss of its device (DATA_LOSS: a GPU stops answering), after which all
-// computing fails for ever, so that the process can end and be started again. Owned by the
-// workload; `lost` is called once, on the thread that computes.
+// Wraps a program to notice a DATA_LOSS, which means a lost device: a GPU no longer answers, or the
+// process of a program was lost again and again. The process should then end and be started again,
+// because no computation succeeds any more. `lost` is called once, on the thread that computes.
 #pragma once
 
 #include <functional>

@@ -1,7 +1,7 @@
 // The role `evaluator`: looks into the job's directory again and again and scores the newest
-// checkpoint (checkpoint_scorer.h), beside the training and without a coordinator. The job comes
-// from the checkpoint. Leaves after the final checkpoint. Owned by main; looks run on the executor,
-// everything else on the loop.
+// checkpoint (checkpoint_scorer.h), beside the training and without a coordinator. The job is read
+// from the checkpoint. Leaves once the final checkpoint is scored. Owned by main; looks run on the
+// executor, everything else on the event loop.
 #pragma once
 
 #include <atomic>
@@ -22,26 +22,26 @@ namespace paracord {
 struct EvaluatorOptions {
   std::string task = "evaluator:0";
   std::string dir;               // absolute
-  std::string host = "";         // the machine, for messages
-  std::string coordinator = "";  // the coordinator's address, to ask for its DIR; "": not known
-  int64_t poll_ms = 1000;        // between two looks that found nothing new
+  std::string host = "";         // the name of this machine, for messages
+  std::string coordinator = "";  // where to ask the coordinator for its directory; "": not known
+  int64_t poll_ms = 1000;        // the pause after a look that scored no checkpoint
 };
 
 class Evaluator {
  public:
-  // `exit` is called once, on the loop: the process should end with this code.
+  // `exit` is called once, on the event loop, when the process should end with `exit_code`.
   Evaluator(EvaluatorOptions options, OpenWorkloadFn open, Environment environment,
             std::function<void(int exit_code, std::string reason)> exit);
   ~Evaluator();
 
   void Start();
-  void Drain();  // SIGTERM: leaves as soon as the batch under way is done. On the loop.
+  void Drain();  // for SIGTERM: leaves as soon as the scorer gives up. On the event loop.
 
  private:
   void Look();
   void Looked(const CheckpointScorer::Look& look);
-  // Asks the coordinator, if there is any, whether its DIR is the evaluator's DIR, until the
-  // coordinator has answered.
+  // Asks the coordinator whether its directory is the evaluator's, again and again until the answer
+  // shows that both are the same.
   void AskForDir();
   void Answered(const std::string& answer);
   void OtherDir(const std::string& theirs);
@@ -56,8 +56,8 @@ class Evaluator {
   const std::shared_ptr<std::atomic<bool>> stop_;
 
   std::unique_ptr<Link> coordinator_;
-  std::optional<int64_t> other_dir_since_ms_;
-  bool found_ = false;  // a checkpoint was found
+  std::optional<int64_t> other_dir_since_ms_;  // when an answer first showed another directory
+  bool found_ = false;                         // a checkpoint was scored
   bool looking_ = false;
   bool exiting_ = false;
   const Gate gate_;

@@ -1,9 +1,9 @@
 // Buffers with the gradients of steps. Encodes gradients together with the residuals of earlier
-// pushes, and cuts the variables into partitions to push. The executor writes the arrays of a
-// buffer while no exchange uses the buffer; everything else runs on the loop. No I/O.
+// pushes, and cuts the variables into partitions to push. Prepare, Finite and Encode run on the
+// executor, while no exchange sends the same gradients; everything else on the event loop. No I/O.
 //
-// Of tables, a buffer has gradients of the rows that the step reads, and pushes the rows in the
-// wire's dense encoding, without compression.
+// Of tables, a buffer has gradients of the rows that the step reads, and pushes these rows in the
+// encoding of the job's `wire`, without compression.
 #pragma once
 
 #include <cstdint>
@@ -27,22 +27,22 @@ class GradientBuffers {
   GradientBuffers(const PartitionLayout& layout, std::span<const VariableSpec> variables,
                   const TransferOptions& transfer, size_t buffers);
 
-  // Makes the arrays of a buffer without arrays, which takes long for large models. Called on the
-  // executor before gradients are computed. `rows`: rows of tables that the step reads.
+  // Makes the arrays of a buffer, if it has none or GiveUp was called, which takes long for large
+  // models. Called before gradients are computed. `rows`: rows of tables that the step reads.
   void Prepare(uint32_t buffer, SharedRows rows = nullptr);
   // A call may still be sending the arrays, so the next Prepare makes new ones.
   void GiveUp(uint32_t buffer) { buffers_[buffer].usable = false; }
-  // Returns the arrays by variable; empty before Prepare.
+  // Returns an array for each variable, empty for untrained ones; no array before Prepare.
   std::span<const std::span<float>> arrays(uint32_t buffer) const { return buffers_[buffer].spans; }
   bool Finite(uint32_t buffer, size_t variable) const;
-  // Encodes a variable's gradient for its pushes. Returns false if the gradient is not finite in
-  // the encoding.
+  // Encodes a variable's gradient for its pushes, unless the pushes are of float32. Returns false
+  // if the encoded gradient is not finite.
   bool Encode(uint32_t buffer, size_t variable);
 
   // Whether the buffer has elements of a partition.
   bool Has(const PartitionReplica& replica, uint32_t buffer) const;
-  // Describes a partition's push in `push` and appends pieces with row ids and encoded gradient,
-  // which share the buffer's memory. `staged`: the pieces left before, so none are appended.
+  // Describes a partition's push in `push`. Appends pieces with row ids and encoded gradient, which
+  // share the buffer's memory; none if `staged`: the pieces were sent before the exchange.
   void Push(const PartitionReplica& replica, uint32_t buffer, bool staged, PartitionPush& push,
             std::vector<PieceView>& pieces) const;
   Residuals& residuals() { return residuals_; }
@@ -51,16 +51,16 @@ class GradientBuffers {
   using Floats = std::vector<float, SharedAllocator<float>>;
   using Bytes = std::vector<char, SharedAllocator<char>>;
 
-  // Memory that calls under way point to.
+  // Memory that calls under way may point to.
   struct Sent {
     std::vector<Floats> gradients;  // index: variable
-    std::vector<Bytes> encoded;     // index: PartitionReplica::index; empty: floats are sent
+    std::vector<Bytes> encoded;     // index: PartitionReplica::index; empty for float32
   };
   struct Buffer {
     std::shared_ptr<Sent> sent;
     std::vector<std::span<float>> spans;
-    SharedRows rows;  // rows of tables
-    bool usable = false;
+    SharedRows rows;      // the rows of tables that the step reads
+    bool usable = false;  // false: Prepare has to make new arrays
   };
 
   bool EncodeRange(const PartitionReplica& replica, Sent& sent, uint64_t start, uint64_t first,

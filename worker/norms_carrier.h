@@ -1,7 +1,8 @@
-// Carries between ps the norms by which a synchronous job clips a round. In answers, a ps tells the
-// sum of squares of each partition's mean gradient. Once all partitions have told the sums of a
-// round, the next request carries the norms of all variables. Any worker that waits for the round
-// may be first to carry them. Owned by the PsSession, used on the loop. No I/O.
+// Carries between ps the norms by which a synchronous job clips a round. In its answers, a ps tells
+// for each of its partitions the sum of squares of the round's mean gradient. Once a worker knows
+// the sums of all partitions, its next request carries the norms of all variables. Each worker that
+// waits for the round does so, and the first to come counts. Owned by the PsSession, used on the
+// event loop. No I/O.
 #pragma once
 
 #include <cstddef>
@@ -18,21 +19,21 @@ namespace paracord {
 
 class NormsCarrier {
  public:
-  // `trained`: the number of trained partitions on all ps, without copies.
+  // `trained`: the number of trained partitions on all ps; a partition with copies counts once.
   NormsCarrier(size_t trained, uint32_t variables) : trained_(trained), variables_(variables) {}
 
-  // The worker has a lease of the batch's split with this proof, which a ps demands with norms.
+  // The worker has a lease of the batch's split, with this proof. A ps demands both with norms.
   void Leased(const BatchId& batch, std::string proof) {
     lease_ = batch;
     proof_ = std::move(proof);
   }
-  // Takes the norms for an exchange that begins; nullopt: no norms are known.
+  // An exchange begins. Returns the norms for its requests; nullopt: no norms are known.
   std::optional<RoundNorms> Begin();
-  // A ps tells the sum of squares of a partition. Ignores values that are no sum of squares, and
-  // older rounds that further holders of the partition tell.
+  // A ps tells the sum of squares of a partition of `variable`. Ignores a value that is no sum of
+  // squares, and an older round, which a further holder of the partition may tell.
   void Told(uint32_t variable, const PartitionState& state);
-  // All ps have answered an exchange. True: a round waits for norms that no request has carried, so
-  // the worker should exchange again at once.
+  // All ps have answered the exchange; `wanted`: a ps waits for norms. True: the next request will
+  // carry norms that no request of this worker has carried, and should be sent at once.
   bool End(bool wanted);
 
  private:
@@ -42,7 +43,7 @@ class NormsCarrier {
   BatchId lease_;
   std::string proof_;  // the proof of `lease_`; "": there was no lease
   std::optional<RoundNorms> norms_;
-  std::optional<uint64_t> carried_;  // the newest round whose norms were known
+  std::optional<uint64_t> carried_;  // the last round whose norms this worker has known
 };
 
 }  // namespace paracord

@@ -1,6 +1,6 @@
-// Which problem a worker reports for the status that ended its work on a batch. Only what is wrong
-// with the batch itself may count against the batch: limits of a ps or of this machine, and what a
-// program or device cannot do, are PROBLEM_LIMIT. Pure.
+// Chooses the Problem that a worker reports for the status that ended its work on a batch. Only
+// what is wrong with the batch itself may count towards rejecting the batch: limits of a ps or of
+// this machine, and what a program or device cannot do, are PROBLEM_LIMIT. Pure functions.
 #pragma once
 
 #include "absl/status/status.h"
@@ -10,7 +10,7 @@
 
 namespace paracord {
 
-// The problem of reading a batch or computing with it; `otherwise` counts against the batch.
+// Returns the problem of reading or computing a batch; `otherwise` if the batch is at fault.
 inline Problem ProblemOfBatch(const absl::Status& error, Problem otherwise) {
   return absl::IsResourceExhausted(error) || absl::IsUnimplemented(error) ||
                  absl::IsFailedPrecondition(error)
@@ -18,8 +18,9 @@ inline Problem ProblemOfBatch(const absl::Status& error, Problem otherwise) {
              : otherwise;
 }
 
-// The problem of an exchange with the ps. A ps that refuses a push names the fault of the push. A
-// ps no longer has the wanted state if this worker is behind all others.
+// Returns the problem of an exchange with the ps. `pushed`: the exchange had a push, and
+// INVALID_ARGUMENT is about the push. PROBLEM_GAP: this worker is behind all others, and a ps no
+// longer has the state that the worker asked for.
 inline Problem ProblemOfExchange(const absl::Status& error, bool pushed) {
   if (IsStateGone(error)) return PROBLEM_GAP;
   if (IsLimit(error) || absl::IsUnimplemented(error)) return PROBLEM_LIMIT;

@@ -1,6 +1,6 @@
-// A ParameterSession with the ps of a cluster. Keeps a copy of the parameters (parameter_copy.h),
-// repeats calls until a ps answers or the tries are used up, and sends gradients early
-// (staged_push.h). Owned by the trainer, used on the loop.
+// A ParameterSession with the ps of a cluster. Has a copy of the parameters (parameter_copy.h),
+// repeats a call to a ps until the ps answers or the tries are used up, and sends gradients before
+// the exchange (staged_push.h). Owned by the trainer, used on the event loop.
 #pragma once
 
 #include <atomic>
@@ -26,19 +26,19 @@
 namespace paracord {
 
 struct PsSessionOptions {
-  std::string task;
-  int64_t exchange_ms = 10000;  // deadline of one try
-  uint32_t tries = 3;           // tries of an exchange
+  std::string task;             // this worker's, "worker:1"
+  int64_t exchange_ms = 10000;  // the deadline of one try
+  uint32_t tries = 3;           // how often an exchange calls each ps that does not answer
   TransferOptions transfer;
-  bool overlap = false;  // values may be read while an exchange is under way
+  bool overlap = false;  // the job's `overlap`: values may be read during an exchange
   uint64_t staged_push_bytes = kStagedPushBytes;
 };
 
 class PsSession : public ParameterSession {
  public:
-  // `stale` is called when a ps is no longer the session's process or sends an impossible answer:
-  // the session is over, and may be destroyed in the call. The links, one for each ps, must outlive
-  // the session.
+  // `stale` is called when a ps no longer takes part in the session or sends an impossible answer:
+  // the session is over, and `stale` may destroy the PsSession. `links` has one link for each ps;
+  // the links must outlive the PsSession.
   PsSession(PsSessionOptions options, Session session, std::shared_ptr<Workload> workload,
             std::vector<Link*> links, Environment environment,
             std::function<void(std::string why)> stale);
@@ -55,27 +55,27 @@ class PsSession : public ParameterSession {
  private:
   class Step;
   struct PsTries {
-    uint32_t sent = 0;
-    uint32_t no_room = 0;  // calls that a ps without room refused, which cost no try
+    uint32_t sent = 0;     // calls sent
+    uint32_t no_room = 0;  // calls that the ps refused for lack of memory, which are no tries
     int64_t no_room_since_ms = 0;
     bool answered = false;
     int64_t first_sent_ms = 0;
     std::string problem;         // why the last try failed
-    bool staged = false;         // the last call named gradients sent early
-    bool shares_memory = false;  // the last call may be answered in memory of the ps
-    int64_t begun = kTraceOff;   // beginning of the last call
-    // When the ps began to answer the last call: the end of "push" and the beginning of "pull".
+    bool staged = false;         // the last call left out gradients sent before the exchange
+    bool shares_memory = false;  // the answer to the last call may lie in memory of the ps
+    int64_t begun = kTraceOff;   // when the last call began, for traces
+    // When the answer to the last call began to come: in traces, "push" ends and "pull" begins.
     std::shared_ptr<std::atomic<int64_t>> answering;
   };
   struct Calls {
     ExchangeOrder order;
     std::shared_ptr<StagedPushSender> early;  // gradients sent before the exchange
-    uint32_t open = 0;                        // ps that take part and have not answered
+    uint32_t open = 0;                        // the number of ps that have yet to answer
     std::vector<PsTries> tries;               // index: ps
     ExchangeResult result;
-    bool repeated = false;                                // some call may still be sending
-    DoneFn done;                                          // null: no exchange is under way
-    std::vector<std::pair<uint32_t, absl::Cord>> parked;  // replies by ps
+    bool repeated = false;  // a call was repeated, and the first may still be sending
+    DoneFn done;            // null: no exchange is under way
+    std::vector<std::pair<uint32_t, absl::Cord>> parked;  // (ps, reply) that came before End
   };
 
   void Send(uint32_t ps);

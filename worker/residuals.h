@@ -1,7 +1,7 @@
-// The residual of each partition: the part of gradients that a lossy encoding dropped, and the next
-// push carries (error feedback, exchange/compression.h). A push has a pending residual, which
-// replaces the residual once a ps has applied the push, so that nothing is pushed twice. No locks:
-// gradients are encoded while no exchange of the gradients is under way.
+// The residual of each partition: the part of gradients that a lossy encoding dropped, and that the
+// next push carries (error feedback, exchange/compression.h). A push leaves a pending residual,
+// which replaces the residual once a ps has applied the push, so that nothing is pushed twice. Has
+// no locks, because no gradients are encoded while an exchange of gradients is under way.
 #pragma once
 
 #include <cstddef>
@@ -15,21 +15,21 @@ class Residuals {
  public:
   explicit Residuals(size_t partitions) : of_(partitions) {}
 
-  // Makes room for a gradient of `elements` elements. A residual that was forgotten is zero.
+  // Makes room for a gradient of `elements` elements. A residual that was forgotten becomes zero.
   void Resize(size_t partition, uint64_t elements);
-  // Sets elements of pending(), from `first` on, to gradient plus residual. Several threads may do
-  // so for ranges that do not overlap.
+  // Sets elements of pending(), from `first` on, to gradient plus residual. Several threads may
+  // call Add at once for ranges that do not overlap.
   void Add(size_t partition, uint64_t first, std::span<const float> gradient);
-  // Returns the gradient plus the residual; the encoder leaves what it drops.
+  // Returns the gradient plus the residual. The encoder replaces it by what the encoding drops.
   std::span<float> pending(size_t partition) { return of_[partition].pending; }
-  // A ps has applied the push.
+  // A ps has applied the push: the pending residual becomes the residual.
   void Applied(size_t partition) { of_[partition].residual.swap(of_[partition].pending); }
-  // Nobody knows whether a ps has applied the push.
+  // It is unknown whether a ps has applied the push: the residual becomes zero.
   void Forget(size_t partition) { of_[partition].residual.clear(); }
 
  private:
   struct OfPartition {
-    std::vector<float> residual;  // empty: zero
+    std::vector<float> residual;  // empty: all zeros
     std::vector<float> pending;
   };
   std::vector<OfPartition> of_;

@@ -1,6 +1,6 @@
-// Gives each batch the rows of tables that the batch reads, from variables at hand or from the
-// files of a checkpoint. A row of a growing table without values has its initial values. Used on
-// the thread that computes; everything passed in must live longer.
+// Gives each batch the rows of tables that the batch reads, from variables in memory or from the
+// files of a checkpoint. A row that a growing table lacks has its initial values. Used on the
+// thread that computes; what WholeVariables points to must outlive a RowsForBatch.
 #pragma once
 
 #include <cstdint>
@@ -15,36 +15,36 @@
 
 namespace paracord {
 
-// The variables, in the model's order.
+// The variables of a model, in the model's order.
 struct WholeVariables {
   std::vector<std::span<const float>> values;
-  std::vector<std::span<const uint64_t>> ids;  // ascending ids of growing tables
-  // Reads the rows of tables without `values`; null: no table lacks values. `places`: by variable,
-  // the index in the checkpoint.
+  // For a growing table the ascending ids of the rows in `values`; empty for other variables.
+  std::vector<std::span<const uint64_t>> ids;
+  // Reads rows of the tables that are not in `values`; null: all tables are in `values`.
   const CheckpointRows* rows = nullptr;
-  std::vector<size_t> places = {};
+  std::vector<size_t> places = {};  // for each variable its index in `rows`; unused without `rows`
 };
 
 class RowsForBatch {
  public:
-  // INVALID_ARGUMENT as for MakeRowInitializer, or if a variable with rows in files is no table of
-  // the model.
+  // `seed`: the job's. INVALID_ARGUMENT if a growing table has an unsuitable initializer
+  // (MakeRowInitializer), or if a variable whose rows are in files is no table of the model.
   static absl::StatusOr<RowsForBatch> Make(std::span<const VariableSpec> variables,
                                            const WholeVariables& whole, uint64_t seed);
 
-  // Whether batches have to be given rows; otherwise `whole` has everything.
+  // Whether Of has to be called for each batch; if not, all batches can use whole().
   bool any() const { return any_; }
   ConstTensors whole() const { return whole_.values; }
-  // Returns the variables for a batch with these rows, valid until the next call. Errors are those
-  // of reading the checkpoint's files.
+  // Returns the variables for a batch that reads `rows`, valid until the next call of Of. Errors
+  // are those of reading the checkpoint's files.
   absl::StatusOr<ConstTensors> Of(const TableRows& rows);
 
  private:
   struct Table {
     bool is_table = false;
     uint64_t width = 0;
-    RowInitializer first;            // for growing tables
-    std::optional<size_t> in_files;  // index among the checkpoint's variables
+    RowInitializer first;            // makes the initial values of a row; null: no growing table
+    std::optional<size_t> in_files;  // index in WholeVariables::rows; nullopt: not in files
   };
   absl::Status ReadRows(const Table& table, std::span<const uint64_t> ids, std::span<float> to);
   void CopyRows(size_t variable, std::span<const uint64_t> ids, std::span<float> to) const;

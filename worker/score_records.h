@@ -1,5 +1,5 @@
-// Scores a range of the test records. Workers of a job, the evaluator and `paracord evaluate` all
-// score here. On the executor's thread.
+// Scores a range of the test records, for workers, the evaluator and `paracord evaluate`. Used on
+// the thread that computes.
 #pragma once
 
 #include <cstdint>
@@ -13,28 +13,28 @@
 
 namespace paracord {
 
-// Scores records [first, end) in batches of `batch` and fills in examples and metrics of `report`.
-// An error names file and record, or the model's objection.
+// Scores records [first, end) in batches of `batch` records with `values`, and sets examples and
+// metrics of `report`. An error of the data names file and record.
 absl::Status Evaluate(Workload& workload, ConstTensors values, uint64_t first, uint64_t end,
                       uint64_t batch, EvaluationReport& report);
 
-// Evaluates with the rows that each batch reads, for tables that grow or lie in a checkpoint's
-// files.
+// Scores these records with the values that `rows` gives each batch.
 absl::Status Evaluate(Workload& workload, RowsForBatch& rows, uint64_t first, uint64_t end,
                       uint64_t batch, EvaluationReport& report);
 
-// A range of an evaluation whose caller brings the rows that each batch reads.
+// A range of an evaluation that is scored batch after batch, by ReadForScore and ScoreWithRows,
+// because the caller has to pull the rows of tables that each batch reads.
 struct ScoredRange {
-  uint64_t next = 0, end = 0;  // records
-  uint64_t batch = 0;
-  Batch examples;   // the examples of the batch at hand
-  SharedRows rows;  // the rows that the batch reads
-  std::vector<MetricState> states;
-  EvaluationReport report;  // complete once `next` is `end`
+  uint64_t next = 0, end = 0;       // the records still to score
+  uint64_t batch = 0;               // how many records a batch has
+  Batch examples;                   // the batch that ReadForScore has read
+  SharedRows rows;                  // the rows of tables that this batch reads
+  std::vector<MetricState> states;  // at first an empty state for each metric
+  EvaluationReport report;          // complete once `next` is `end`
 };
-// Reads the batch at `next`, and finds the rows that the batch reads.
+// Reads the batch that begins at `next`, and finds the rows that the batch reads.
 absl::Status ReadForScore(Workload& workload, ScoredRange& range);
-// Scores the batch at hand with the values of its rows.
+// Scores the batch that was read; `values` has only its rows of tables. Moves `next` on.
 absl::Status ScoreWithRows(Workload& workload, ConstTensors values, ScoredRange& range);
 
 }  // namespace paracord

@@ -1,5 +1,5 @@
-// Rows of tables in a worker: the rows of several batches together, pulled values, and the rows of
-// coming batches. No I/O.
+// Rows of tables in a worker: the rows of several batches together, the values that were pulled for
+// them, and the rows of batches to come. No I/O.
 #pragma once
 
 #include <cstdint>
@@ -17,24 +17,23 @@ namespace paracord {
 
 using SharedRows = std::shared_ptr<const TableRows>;
 
-// Returns all rows that the batches read: for a single batch the batch's own rows, for no batch
-// null.
+// Returns the rows that any of the batches reads: for one batch its own pointer, for none null.
 SharedRows RowsOfAll(std::span<const SharedRows> batches);
 
-// Values of rows that are pulled, or were. Made on the loop; the network may write bytes of
-// replies.
+// The values of rows that an exchange brings or has brought. Made on the event loop; threads of the
+// network may write values of replies.
 struct PulledRows {
-  std::vector<SharedRows> batches;              // the batches that the rows are pulled for
-  SharedRows rows;                              // the rows of all `batches`
+  std::vector<SharedRows> batches;  // for each batch of the exchange, the rows that it reads
+  SharedRows rows;                  // RowsOfAll(batches)
   std::vector<std::pmr::vector<float>> values;  // index: variable; in the order of the ids
 };
 
-// Copies a batch's rows from the pulled rows to `to`. All of the batch's rows must have been
-// pulled.
+// Copies the rows `ids` of a table to `to`, from the rows with the ids `pulled` and these `values`.
+// `pulled` must contain all of `ids`, in the same order.
 void GatherRows(std::span<const uint64_t> pulled, std::span<const float> values,
                 std::span<const uint64_t> ids, std::vector<float>& to);
 
-// Remembers the rows of the last `batches` batches that were added.
+// Remembers which rows of tables batches read: of the last `batches` batches that were added.
 class RowsAhead {
  public:
   explicit RowsAhead(size_t batches) : batches_(batches) {}

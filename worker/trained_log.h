@@ -1,4 +1,4 @@
-// Batches that a worker trained, reported for the history of the epochs. Values; used on the loop.
+// What a worker reports of trained batches, for the history of epochs. Used on the event loop.
 #pragma once
 
 #include <cstdint>
@@ -14,30 +14,31 @@ namespace paracord {
 struct TrainedBatch {
   uint32_t examples = 0;
   double loss = 0;                   // the mean over the examples
-  std::vector<MetricState> metrics;  // over the examples; none: not known
+  std::vector<MetricState> metrics;  // over the examples; empty: not known
 };
 
-// Batches since the last report, and the records left out of the batches, in the form of
-// WorkRequest.
+// The batches since the last report, and the records that were left out of them, in the form of
+// WorkRequest.trained and WorkRequest.bad_records.
 struct TrainedLog {
-  // A metric with a larger state is reported for evaluations only, because each report would carry
-  // the state.
+  // A metric whose state has more values is not reported for training, only for evaluations: each
+  // report would have to carry the state.
   static constexpr int kMetricValuesMax = 4096;
 
   std::vector<TrainedBatches> batches;
   std::vector<std::string> bad_records;
 
-  // Adds a batch that every partition has. A batch that follows the newest batch of its split
-  // extends the entry of the split.
+  // Adds a batch that every partition has. A batch that follows the last batch of the newest entry
+  // of its split extends the entry.
   void Add(const DataPlan& plan, const BatchId& batch, const TrainedBatch& trained);
 };
 
-// Remembers which bad records a process has named: people need only a few names.
+// Remembers which bad records were reported: each is reported once, and at most kNamesMax in a
+// session, because people need only a few.
 class BadRecordNames {
  public:
   static constexpr size_t kNamesMax = 20;
 
-  // Adds the names of a batch's new bad records to `log`.
+  // Adds the records of a batch's Batch::left_out that were not reported yet to `log`.
   void Name(const std::vector<std::string>& left_out, TrainedLog& log);
 
  private:

@@ -1,13 +1,13 @@
 // Trains in one session of a worker: works off leases batch by batch (reads data and computes
 // gradients on the executor, then exchanges with the ps) and scores ranges of the test data. At
-// most one exchange and one computation are under way. With `overlap` the next batch is computed,
-// on the values of the exchange before, while a batch is exchanged. With lanes an exchange asks for
-// the values of a round, and the trainer repeats a pull that has to wait, for lanes granted
-// meanwhile as well. In synchronous training the trainer pushes a batch, even a rejected batch,
-// only while every partition's values have exactly the state before the batch's round. Several
-// devices compute lanes of a round side by side; the lanes are pushed one after another, or as the
-// sums of runs. Owned by the Worker, used on the loop. Talks to the ps through the
-// ParameterSession, and to the coordinator through callbacks.
+// most one exchange and one computation are under way. With `overlap`, while a batch is exchanged,
+// the next batch is computed on the values of the exchange before. With lanes an exchange asks for
+// the values that have certain rounds; if the ps lack these values, the trainer turns to lanes
+// granted meanwhile, or pulls again. In synchronous training the trainer pushes a batch, even a
+// rejected batch, only once every ps has had exactly the rounds before the batch's round. Several
+// devices compute lanes of a round side by side; the lanes are pushed one after another, or as sums
+// of runs (RunLanes in worker/computation.h). Owned by the Worker, used on the event loop. Talks to
+// the ps through the ParameterSession, and to the coordinator through callbacks.
 #pragma once
 
 #include <cstdint>
@@ -37,10 +37,10 @@ namespace paracord {
 struct TrainerCallbacks {
   std::function<void(const LeaseReport&)> report;
   std::function<void(const EvaluationReport&)> evaluated;
-  std::function<void()> wants_task;  // the leases at hand will soon end
+  std::function<void()> wants_task;  // the leases at hand have ended or will soon end
 };
 
-// Counts since the last TakeCounters, in the units of WorkRequest.
+// What has happened since the last TakeCounters; the fields are those of WorkRequest.
 struct StepCounters {
   uint64_t computed = 0;
   uint64_t duplicates = 0;
@@ -54,18 +54,16 @@ struct StepCounters {
 };
 
 struct TrainerOptions {
-  bool overlap = false;
-  bool keeps_residuals = false;  // encoding a gradient needs the outcome of the exchange before
-  bool exact_values = true;      // training pulls values as exactly as an evaluation does
-  uint32_t staleness = 0;        // with lanes: rounds by which the values may be behind
-  bool sync = false;             // with lanes: the values must be those of the round before
-  std::optional<double> backup = {};  // the job's `backup`
-  // With `sync`: rounds are clipped by norms that workers carry between ps. A worker that has
-  // pushed asks for the state after the round until the ps have the state, even if no lease is
-  // left.
+  bool overlap = false;               // the job's `overlap`
+  bool keeps_residuals = false;       // encoding a gradient needs the outcome of the last exchange
+  bool exact_values = true;           // training pulls float32 values, as an evaluation does
+  uint32_t staleness = 0;             // with lanes: how many rounds the values may lack
+  bool sync = false;                  // with lanes: the values must have exactly all earlier rounds
+  std::optional<double> backup = {};  // the factor of the job's `backup`
+  // With `sync`: rounds are clipped by norms that workers carry between ps. After a push, a worker
+  // asks for values with the push's round until the ps have these values, even if no lease is left.
   bool clips_rounds = false;
-  // With `sync` and several devices: neighbouring lanes are added up and pushed as a sum. Otherwise
-  // each lane is pushed alone.
+  // With `sync` and several devices: pushes the sums of runs of lanes, instead of each lane alone.
   bool adds_lanes = false;
   std::shared_ptr<WorkerFigures> figures = std::make_shared<WorkerFigures>();
 };
@@ -76,22 +74,23 @@ class Trainer {
           std::unique_ptr<ParameterSession> parameters, Environment environment,
           TrainerCallbacks callbacks);
 
-  // Takes leases, or new ends of leases of lanes. Leases that come in one reply are all at hand
-  // before the trainer goes on, so that lanes of a round can be computed side by side.
+  // Takes new leases, and extensions of leases of lanes. The leases of one reply come in one call:
+  // lanes of a round among them can be computed side by side.
   void Take(std::span<const Lease> leases);
   void Take(const Lease& lease) { Take({&lease, 1}); }
   void Take(const EvaluationLease& lease);
+  // Whether no lease is at hand and no work under way; asking lost ps for an answer is no work.
   bool Idle() const;
   // Whether a pull waits for lanes of other workers.
   bool Waits() const { return rounds_.waits(); }
   // Returns overdue lanes of other workers, which this worker may compute, too.
   std::vector<uint32_t> Late() const { return rounds_.Late(environment_.loop.NowMs()); }
-  // Whether the trainer could begin a further lease soon.
+  // Whether the trainer could begin a further lease now or soon.
   bool WantsTask() const;
-  // After the batch under way: gives back the leases, then runs `drained`.
+  // Once the batch under way is done, gives back the leases and calls `drained`.
   void Drain(std::function<void()> drained);
   StepCounters TakeCounters();
-  // Names the ps or lanes that an exchange has long waited for; "" if no exchange waits long.
+  // Names the ps or lanes that an exchange has long waited for; "": no exchange waits long.
   std::string WaitsFor() const;
   // Returns the ids of the leases and of the evaluation ranges at hand.
   std::vector<uint64_t> Holds() const;
@@ -114,8 +113,8 @@ class Trainer {
   void AwaitRound();
   void Learn(const Computation& computation);
   void LookAhead();
-  // The number of coming batches whose rows an exchange brings. With overlap a batch is computed
-  // before the exchange has ended, so the batch after needs rows, too.
+  // How many of the next batches an exchange brings rows for. With overlap the next batch is
+  // computed before the exchange has ended, so the batch after it needs rows, too.
   size_t batches_ahead() const { return computes_ahead() ? 2 : devices_; }
   bool computes_ahead() const { return options_.overlap && devices_ == 1; }
   std::vector<SharedRows> RowsFor(const std::vector<BatchId>& batches) const;
@@ -160,14 +159,14 @@ class Trainer {
   RoundWait rounds_;
   std::vector<TrainedBatch> under_way_;  // the lanes of the push under way
   std::deque<EvaluationLease> evaluations_;
-  bool busy_ = false;                        // a batch, an evaluation or opening the parameters
-  bool pulled_ = false;                      // the values are as new as the last exchange
-  std::optional<uint64_t> evaluated_epoch_;  // the epoch whose parameters the values are
-  std::shared_ptr<Computation> ahead_;       // the batch after the exchanged batch
-  std::deque<std::shared_ptr<Computation>> computed_;  // lanes of the last wave, not pushed
+  bool busy_ = false;    // a batch, an evaluation or ParameterSession::Open is under way
+  bool pulled_ = false;  // the last exchange has brought values to train on
+  std::optional<uint64_t> evaluated_epoch_;  // the values were pulled to evaluate this epoch
+  std::shared_ptr<Computation> ahead_;  // with overlap: computes the batch after the exchanged one
+  std::deque<std::shared_ptr<Computation>> computed_;  // lanes of the last wave yet to be pushed
   std::optional<uint64_t> one_by_one_;  // the state before the round whose lanes are not added up
-  std::optional<uint64_t> awaits_;      // the state after the last push, where rounds are clipped
-  std::optional<std::string> lost_;  // with lanes: why a ps cannot be reached; nullopt: all can be
+  std::optional<uint64_t> awaits_;      // with clips_rounds: the state after the last push's round
+  std::optional<std::string> lost_;  // with lanes: why some ps does not answer; nullopt: all answer
   std::function<void()> drained_;
   RowsAhead rows_ahead_;
   StepCounters counters_;

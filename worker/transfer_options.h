@@ -1,4 +1,4 @@
-// How values and gradients of variables are encoded between workers and ps. Pure.
+// How values and gradients of variables are encoded between workers and ps. Does no I/O.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,14 @@
 namespace paracord {
 
 struct TransferOptions {
-  Encoding wire = ENCODING_FLOAT32;
+  Encoding wire = ENCODING_FLOAT32;  // the job's `wire`
   CompressionSpec compression;
-  // Whether encoding a gradient needs the outcome of the exchange before.
+  // Whether pushes leave residuals, so that encoding needs the outcome of the push before.
   bool keeps_residuals() const { return compression.kind != CompressionSpec::Kind::kNone; }
 
   Encoding PullEncoding(const PartitionReplica& replica) const;
   Encoding PushEncoding(const PartitionReplica& replica) const;
-  // Returns the bytes of `elements` gradients in an encoding that PushEncoding returned.
+  // Returns the bytes of a gradient of `elements` elements in an encoding of PushEncoding.
   uint64_t PushBytes(Encoding encoding, uint64_t elements) const;
 };
 

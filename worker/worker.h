@@ -1,6 +1,6 @@
-// The worker: finds the coordinator, learns the job, joins, and keeps one session after another
-// going. Owned by main; everything runs on the loop except what the executor computes. It needs
-// only the coordinator's address and may come and go at any time.
+// The worker: finds the coordinator, learns the job, joins, and takes part in one session after
+// another. A worker needs only the coordinator's address, and may come and go at any time. Owned by
+// main; everything runs on the event loop, except what the executor computes.
 #pragma once
 
 #include <cstdint>
@@ -28,31 +28,33 @@ namespace paracord {
 
 struct WorkerOptions {
   std::string task;            // "worker:1"
-  std::string coordinator;     // address
+  std::string coordinator;     // the coordinator's address
   std::string device = "cpu";  // for display
-  std::string dir;  // the job's directory, which says whether the job is done; empty: not known
-  std::string host = "";       // the machine, for messages
-  int64_t orphan_ms = 600000;  // without a coordinator, until the job's own timeouts are known
-  uint64_t staged_push_bytes = kStagedPushBytes;
+  std::string dir;        // the job's directory, which shows whether the job is done; "": not known
+  std::string host = "";  // the name of this machine, for messages
+  // The worker leaves after so long without a coordinator; later the job's timeout counts.
+  int64_t orphan_ms = 600000;
+  uint64_t staged_push_bytes = kStagedPushBytes;  // StagedPushOptions::bytes
   // When the job is done, the worker drops data and model and stays, for supervisors that start
-  // every exited process again. The worker leaves when told to, and works again when a coordinator
+  // every exited process again. The worker leaves after SIGTERM, and works again when a coordinator
   // has more to do.
   bool stay = false;
 };
 
 class Worker {
  public:
-  // `exit` is called once, on the loop: the process should end with this code.
+  // `exit` is called once, on the event loop, when the process should end with `exit_code`.
   Worker(WorkerOptions options, OpenWorkloadFn open, Environment environment,
          std::function<void(int exit_code, std::string reason)> exit);
 
   void Start();
-  // SIGTERM or SIGINT came: finish the batch, give back the lease, leave. On the loop.
+  // Called on the event loop after SIGTERM or SIGINT (`signal`): the worker finishes its batch,
+  // gives back its leases and leaves.
   void Drain(const std::string& signal);
 
-  // For supervisors: ready during a session and after the job is done. On the loop.
+  // Ready, for supervisors, during a session and after the job is done. On the event loop.
   HealthState Health() const;
-  // For monitoring. On the loop.
+  // Adds figures for monitoring. On the event loop.
   void AddMetrics(MetricSet& metrics) const;
 
  private:
@@ -63,7 +65,7 @@ class Worker {
   void CheckSameDir(const Session& session);
   void OtherRun(const std::string& run_id);
   void Open(const std::string& job_json);
-  // Connects to the session's ps. Keeps a connection that still leads to the same process.
+  // Returns a link to each ps of the session. Keeps a connection that leads to the same process.
   std::vector<Link*> LinksTo(const Session& session);
   void StartSession(const Session& session);
   void EndSession(const std::string& why);
@@ -78,9 +80,9 @@ class Worker {
   std::string WaitsFor();
   bool Unreadable(const absl::Status& status);
   void SayOnce(const std::string& what);
-  // The job has ended with this code: leaves, or stays with nothing.
+  // The job has ended with this code: the worker leaves, or stays without data and model.
   void End(ExitCode code, const std::string& reason);
-  void Told(const Leave& leave);  // a coordinator's order to leave
+  void Told(const Leave& leave);  // a coordinator has told the worker to leave
   void Exit(ExitCode code, const std::string& reason);
   bool draining() const { return !signal_.empty(); }
   static constexpr int64_t kJoinAgainMs = 200;
@@ -99,29 +101,29 @@ class Worker {
   std::string open_error_;
   bool opening_ = false;
   CoordinatorSeen seen_;
-  // While the coordinator makes the worker wait, the worker joins again soon at first, as a job may
-  // be about to begin, and then less and less often.
+  // While the coordinator makes the worker wait, the worker joins again after 10 ms at first, as a
+  // job may be about to begin, and then less and less often.
   static constexpr int64_t kJoinSoonMs = 10;
   int64_t join_again_ms_ = kJoinSoonMs;
   bool other_dir_said_ = false;
   std::string last_said_;
-  uint32_t unreadable_ = 0;  // unreadable messages in a row, from a coordinator or to a coordinator
+  uint32_t unreadable_ = 0;  // calls in a row whose request or reply could not be parsed
 
   struct PsLink {
     std::string boot_id;
     std::unique_ptr<Link> link;
   };
   std::map<std::string, PsLink> ps_links_;  // key: address; kept between sessions
-  std::unique_ptr<Trainer> trainer_;        // the session; null: none
-  uint64_t session_ = 0;
-  std::string run_id_;  // the last session's
+  std::unique_ptr<Trainer> trainer_;        // trains in the session; null: there is no session
+  uint64_t session_ = 0;                    // the id of the session; 0: there is no session
+  std::string run_id_;                      // the run id of the last session
   int64_t session_began_ms_ = 0;
-  bool coordinator_lost_ = false;  // finishes its leases, then joins again
+  bool coordinator_lost_ = false;  // the worker finishes its leases, then joins again
   WorkReports reports_;
-  bool waits_ = false;  // a ps keeps this worker waiting, and the worker has logged the wait
-  std::string signal_;  // why it drains; empty: it does not
-  bool drained_ = false;
-  bool ended_ = false;  // the job is done, and the worker stays
+  bool waits_ = false;    // ps or lanes keep the worker waiting, and the worker has logged so
+  std::string signal_;    // the signal after which the worker drains; "": it does not drain
+  bool drained_ = false;  // the leases were given back
+  bool ended_ = false;    // the job is done, and the worker stays
   bool exiting_ = false;
   const Gate gate_;
 };

@@ -1,5 +1,5 @@
-// Counts for observers what a worker did in the life of its process, over all sessions. Shared by
-// the worker and the trainer of each session, which counts; thread-safe.
+// Counts for monitoring what a worker has done in the life of its process, in all sessions. Used by
+// the worker and by the trainer of each session. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -12,11 +12,11 @@ namespace paracord {
 
 struct WorkerFigures {
   std::atomic<uint64_t> computed{0};
-  std::atomic<uint64_t> samples{0};     // samples in applied batches
-  std::atomic<uint64_t> duplicates{0};  // batches that another worker had pushed before
-  std::atomic<uint64_t> failed{0};      // batches or leases that were given up
+  std::atomic<uint64_t> samples{0};     // examples in applied batches
+  std::atomic<uint64_t> duplicates{0};  // pushed batches that had been applied before
+  std::atomic<uint64_t> failed{0};      // leases that ended with a problem
   std::atomic<uint64_t> sessions{0};
-  std::atomic<uint64_t> waited_ms{0};  // time for which repeated pulls waited for lanes of others
+  std::atomic<uint64_t> waited_ms{0};  // time that exchanges spent waiting for lanes of others
   Histogram compute_seconds{kSecondsBounds};
   Histogram exchange_seconds{kSecondsBounds};
   Histogram staleness{kCountBounds};
