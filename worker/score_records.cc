@@ -23,13 +23,14 @@ absl::Status ReadExamples(const Workload& workload, ScoredRange& range) {
 
 absl::Status ScoreBatch(Workload& workload, ConstTensors values, ScoredRange& range) {
   RETURN_IF_ERROR(workload.program->Evaluate(range.examples, values, range.states));
-  // Fewer examples than records were read where the data leaves out bad ones.
   range.next += std::min(range.batch, range.end - range.next);
-  range.report.set_examples(range.report.examples() + range.examples.examples);
   return absl::OkStatus();
 }
 
-void AddMetrics(ScoredRange& range, EvaluationReport& report) {
+// A record that the data leaves out counts as scored, so that the ranges of all workers add up to
+// the test data.
+void Complete(ScoredRange& range, EvaluationReport& report) {
+  report.set_examples(range.end - range.first);
   for (MetricState& state : range.states) *report.add_metrics() = std::move(state);
 }
 
@@ -45,7 +46,7 @@ absl::Status ReadForScore(Workload& workload, ScoredRange& range) {
 absl::Status ScoreWithRows(Workload& workload, ConstTensors values, ScoredRange& range) {
   workload.program->UseRows(range.rows);
   RETURN_IF_ERROR(ScoreBatch(workload, values, range));
-  if (range.next == range.end) AddMetrics(range, range.report);
+  if (range.next == range.end) Complete(range, range.report);
   return absl::OkStatus();
 }
 
@@ -54,7 +55,7 @@ namespace {
 absl::StatusOr<ScoredRange> MakeScoredRange(const Workload& workload, uint64_t first, uint64_t end,
                                             uint64_t batch) {
   ScoredRange range;
-  range.next = first;
+  range.first = range.next = first;
   range.end = end;
   range.batch = batch;
   RETURN_IF_ERROR(CheckRange(workload, range));
@@ -75,8 +76,7 @@ absl::Status Evaluate(Workload& workload, RowsForBatch& rows, uint64_t first, ui
     RETURN_IF_ERROR(ScoreBatch(workload, values, range));
   }
   workload.program->UseRows(nullptr);
-  report.set_examples(end - first);
-  AddMetrics(range, report);
+  Complete(range, report);
   return absl::OkStatus();
 }
 
@@ -88,8 +88,7 @@ absl::Status Evaluate(Workload& workload, ConstTensors values, uint64_t first, u
     RETURN_IF_ERROR(ReadExamples(workload, range));
     RETURN_IF_ERROR(ScoreBatch(workload, values, range));
   }
-  report.set_examples(end - first);
-  AddMetrics(range, report);
+  Complete(range, report);
   return absl::OkStatus();
 }
 

@@ -25,7 +25,8 @@ absl::Status Evaluate(Workload& workload, RowsForBatch& rows, uint64_t first, ui
 // A range of an evaluation that is scored batch after batch, by ReadForScore and ScoreWithRows,
 // because the caller has to pull the rows of tables that each batch reads.
 struct ScoredRange {
-  uint64_t next = 0, end = 0;       // the records still to score
+  uint64_t first = 0, end = 0;      // the records to score
+  uint64_t next = 0;                // the first record still to score
   uint64_t batch = 0;               // how many records a batch has
   Batch examples;                   // the batch that ReadForScore has read
   SharedRows rows;                  // the rows of tables that this batch reads

@@ -15,7 +15,7 @@ void Trainer::StartEvaluation() {
   const EvaluationLease& lease = evaluations_.front();
   if (tables_) {
     const auto range = std::make_shared<ScoredRange>();
-    range->next = lease.first_record();
+    range->first = range->next = lease.first_record();
     range->end = lease.end_record();
     range->batch = plan_.batch();
     range->states.resize(workload_->program->metric_names().size());

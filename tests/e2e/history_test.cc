@@ -148,5 +148,40 @@ TEST_CASE("records that cannot be read are counted and named in the summary") {
   }
 }
 
+TEST_CASE("records that cannot be read are left out of an evaluation, with and without a table") {
+  const bool table = GENERATE(false, true);
+  Train train;
+  std::string lines = "x,y\n";
+  for (int i = 0; i < 300; ++i) lines += i % 100 == 77 ? "1,oops\n" : "1,0\n";
+  WriteText(train.root() + "/some.csv", lines);
+  const json source = {{"format", "csv"},
+                       {"files", "*.csv"},
+                       {"features", {"x"}},
+                       {"label", "y"},
+                       {"bad_records", {{"skip", 10}}}};
+  json layers = json::array();
+  layers.push_back({{"class_name", "InputLayer"},
+                    {"config", {{"name", "in"}, {"batch_shape", {nullptr, 1}}}}});
+  if (table) {
+    layers.push_back({{"class_name", "Embedding"},
+                      {"config", {{"name", "ids"}, {"input_dim", 10}, {"output_dim", 2}}}});
+    layers.push_back({{"class_name", "Flatten"}, {"config", {{"name", "flat"}}}});
+  }
+  layers.push_back({{"class_name", "Dense"}, {"config", {{"name", "dense"}, {"units", 1}}}});
+  json job = {{"name", "bad"},
+              {"model", {{"class_name", "Sequential"}, {"config", {{"layers", layers}}}}},
+              {"data", {{"train", source}, {"test", source}}},
+              {"batch", 50},
+              {"epochs", 2},
+              {"loss", "mse"},
+              {"optimizer", "sgd"}};
+  if (table) job["tables"] = {{"ids", {{"kind", "growing"}, {"shards", 3}}}};
+  WriteText(train.root() + "/job.json", job.dump());
+  REQUIRE(train.Start({"--ps", "1", "--workers", "2"}, "")->Wait(60000) == 0);
+  const json summary = JsonOf(ReadText(train.dir() + "/summary.json"));
+  INFO(TextOf(summary, 2));
+  CHECK(summary.at("evaluations").size() == 2);
+}
+
 }  // namespace
 }  // namespace paracord::e2e
