@@ -20,7 +20,8 @@ void ParameterServer::Impl::Prepare(LoadRequest request, const CallPtr& call) {
     return call->Reply(absl::InvalidArgumentError(absl::StrCat(
         "`prepare` of \"", checkpoint, "\" in run \"", request.fence().run_id(), "\"")));
   }
-  auto made = PreparedLoad::Make(std::move(request), pinned_, memory_);
+  auto made =
+      PreparedLoad::Make(std::move(request), options_.partition_bytes_max, pinned_, memory_);
   if (!made.ok()) return call->Reply(made.status());
   std::shared_ptr<PreparedLoad> load = *std::move(made);
   std::shared_ptr<PreparedLoad> dropped;  // destroyed after the lock is released

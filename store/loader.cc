@@ -23,7 +23,9 @@ std::vector<VariableSpec> Variables(const LoadRequest& request) {
   return {request.variables().begin(), request.variables().end()};
 }
 
-absl::Status CheckRequest(const LoadRequest& request, uint64_t partition_bytes_max) {
+}  // namespace
+
+absl::Status CheckLoad(const LoadRequest& request, uint64_t partition_bytes_max) {
   RETURN_IF_ERROR(CheckDataPlan(request.plan()));
   const std::vector<VariableSpec> variables = Variables(request);
   RETURN_IF_ERROR(CheckVariables(variables));
@@ -46,6 +48,8 @@ absl::Status CheckRequest(const LoadRequest& request, uint64_t partition_bytes_m
   }
   return absl::OkStatus();
 }
+
+namespace {
 
 // Fills `block` with the elements of a variable from `begin` on. `weights` null, or without the
 // variable: from the initializer.
@@ -264,7 +268,7 @@ absl::StatusOr<std::shared_ptr<const PartitionSet>> LoadContent(
     Files& files, const std::string& dir, uint64_t partition_bytes_max,
     std::shared_ptr<PinnedBytes> pinned, MemoryBudget& memory, KnownDamage& damage,
     const LoadRequest& request, const HeldBefore& before) {
-  RETURN_IF_ERROR(CheckRequest(request, partition_bytes_max));
+  RETURN_IF_ERROR(CheckLoad(request, partition_bytes_max));
   ASSIGN_OR_RETURN(const Job job, ParseJob(request.job_json()));
   auto content = std::make_shared<PartitionSet>();
   content->run_id = request.fence().run_id();

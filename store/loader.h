@@ -18,6 +18,10 @@ namespace paracord {
 
 class PreparedLoad;  // store/preparation.h
 
+// Checks the plan, the variables and the partitions of a Load order. INVALID_ARGUMENT: they
+// contradict each other, or a partition exceeds `partition_bytes_max`.
+absl::Status CheckLoad(const LoadRequest& request, uint64_t partition_bytes_max);
+
 // Returns the memory that the partitions of a Load order need, before any is allocated. `rounds`:
 // how they form rounds, in a synchronous job.
 MemoryNeed NeedOf(const LoadRequest& request, const Optimizer& optimizer,

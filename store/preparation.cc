@@ -147,7 +147,9 @@ PreparedLoad::PreparedLoad(LoadRequest order, std::shared_ptr<MemoryBudget> memo
     : order_(std::move(order)), budget_(std::move(memory)), reserved_(*budget_->restores()) {}
 
 absl::StatusOr<std::shared_ptr<PreparedLoad>> PreparedLoad::Make(
-    LoadRequest order, std::shared_ptr<PinnedBytes> pinned, std::shared_ptr<MemoryBudget> memory) {
+    LoadRequest order, uint64_t partition_bytes_max, std::shared_ptr<PinnedBytes> pinned,
+    std::shared_ptr<MemoryBudget> memory) {
+  RETURN_IF_ERROR(CheckLoad(order, partition_bytes_max));
   ASSIGN_OR_RETURN(const Job job, ParseJob(order.job_json()));
   if (job.guarantees.sync()) {
     return absl::InvalidArgumentError(

@@ -65,9 +65,10 @@ class Preparation {
 // uses.
 class PreparedLoad {
  public:
-  // INVALID_ARGUMENT: the order is contradictory, or of a synchronous job, which prepares nothing.
+  // INVALID_ARGUMENT: CheckLoad refuses the order, or the job is synchronous and prepares nothing.
   // RESOURCE_EXHAUSTED: there is no room for the partitions beside those that are served.
   static absl::StatusOr<std::shared_ptr<PreparedLoad>> Make(LoadRequest order,
+                                                            uint64_t partition_bytes_max,
                                                             std::shared_ptr<PinnedBytes> pinned,
                                                             std::shared_ptr<MemoryBudget> memory);
   const LoadRequest& order() const { return order_; }

@@ -51,6 +51,18 @@ void RemoveRowsOf(const std::string& dir, const std::string& checkpoint) {
   REQUIRE(removed > 0);
 }
 
+TEST_CASE("a ps refuses to prepare partitions of variables that the order does not have") {
+  const TestModel model = PreparedModel();
+  TestDirectory root;
+  TestPs ps(model, root / "job");
+  REQUIRE(ps.Adopt(2).ok());
+  LoadRequest order = PrepareOrder(ps, "step-10-g1-r1");
+  order.mutable_partitions(0)->set_variable(7);
+  CHECK(absl::IsInvalidArgument(ps.Call<PsDescription>(method::kLoad, order).status()));
+  order.clear_variables();
+  CHECK(absl::IsInvalidArgument(ps.Call<PsDescription>(method::kLoad, order).status()));
+}
+
 TEST_CASE("a ps that prepares goes on from checkpoint to checkpoint by the difference alone") {
   const TestModel model = PreparedModel();
   TestDirectory root;
