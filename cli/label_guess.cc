@@ -42,7 +42,7 @@ absl::StatusOr<size_t> LikelyLabel(const LabelsOf& of) {
     const ColumnLook& look = of.look.columns[column];
     const bool of_input = std::ranges::any_of(
         of.model.inputs, [&](const Endpoint& input) { return input.Is(look.name); });
-    return !of_input && (!fitting || !two_classes || look.HasTwoClasses());
+    return !of_input && look.values > 0 && (!fitting || !two_classes || look.HasTwoClasses());
   };
   const size_t none = of.look.columns.size();
   for (const std::string_view name : kLabels) {

@@ -226,6 +226,9 @@ TEST_CASE("init takes no label whose values the loss of two classes refuses") {
   CHECK(label_of("user,bought,income,debt", [](int i) {
           return absl::StrCat(i, ",", i % 2, ",", 20000 + 2 * i, ",", 3 * i);
         }) == "bought");
+  CHECK(label_of("user,income,debt,defaulted,notes", [](int i) {  // without any notes
+          return absl::StrCat(i, ",", 20000 + 2 * i, ",", 3 * i, ",", i % 2, ",");
+        }) == "defaulted");
 }
 
 TEST_CASE("init leaves out a column that only numbers the rows, and says so") {
