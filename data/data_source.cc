@@ -70,7 +70,9 @@ Opened OpenMix(Files& files, const DataSpec& spec) {
   }
   for (size_t i = 0; entries != nullptr && i < entries->size(); ++i) {
     const std::string path = absl::StrCat("mix[", i, "]");
-    DataSpec each{(*entries)[i].value("format", ""), (*entries)[i], spec.keep, spec.memory};
+    DataSpec each = spec;  // with the limits of the process, and without labels if it needs none
+    each.format = (*entries)[i].value("format", "");
+    each.options = (*entries)[i];
     if (each.options.contains(kBadRecordsKey)) {
       problems.Add(absl::StrCat(path, ".", kBadRecordsKey), "belongs to the whole mix");
     } else if (skips != nullptr) {

@@ -136,6 +136,32 @@ TEST_CASE("a mix reads from its sources wherever a record stands") {
   }
 }
 
+TEST_CASE("a mix that is read for prediction needs no labels in any of its files") {
+  MemoryFiles files;
+  files.contents = {{"/a", "x\n1\n2\n"}, {"/b", "x\n3\n4\n"}};
+  DataSpec spec{"mix", JsonOf(TextOf(json{{"mix", {Csv("/a"), Csv("/b")}}}))};
+  CHECK_FALSE(OpenDataSource(files, spec).ok());
+  spec.inputs_alone = true;
+  const auto source = OpenDataSource(files, spec);
+  INFO(source.status());
+  REQUIRE(source.ok());
+  CHECK((*source)->records() == 4);
+  Batch batch;
+  REQUIRE((*source)->Read(std::vector<uint64_t>{0, 1, 2, 3}, batch).ok());
+  CHECK(batch.inputs[0].values.size() == 4);
+  CHECK(batch.targets.empty());
+}
+
+TEST_CASE("a mix holds as much of its files in memory as its process lets it") {
+  MemoryFiles files;
+  files.contents = {{"/a", Counting(6)}, {"/b", Counting(4, 100)}};
+  DataSpec spec{"mix", JsonOf(TextOf(json{{"mix", {Csv("/a"), Csv("/b")}}}))};
+  spec.walked_max = 2;  // records of each source that are looked at
+  const auto source = OpenDataSource(files, spec);
+  REQUIRE(source.ok());
+  CHECK((*source)->records() == 4);
+}
+
 TEST_CASE("fingerprints of mixes tell weights and orders apart") {
   MemoryFiles files;
   files.contents = {{"/a", Counting(6)}, {"/b", Counting(4, 100)}};
