@@ -123,8 +123,13 @@ absl::Status Graph::ReserveAllRows() {
   const int64_t planned = scratch_.parameters;
   PlanScratch();
   if (scratch_.parameters == planned || scratch_.capacity == 0) return absl::OkStatus();
-  ASSIGN_OR_RETURN(scratch_.data, ops_.Allocate(RoundUp(scratch_.capacity * scratch_.inputs) +
-                                                scratch_.parameters));
+  absl::StatusOr<DeviceArray> data =
+      ops_.Allocate(RoundUp(scratch_.capacity * scratch_.inputs) + scratch_.parameters);
+  if (!data.ok()) {
+    scratch_.parameters = planned;  // as many as the memory that there is holds
+    return data.status();
+  }
+  scratch_.data = *std::move(data);
   return absl::OkStatus();
 }
 

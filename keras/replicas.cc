@@ -29,6 +29,9 @@ class Replicas : public GradientProgram {
   const std::vector<std::string>& metric_names() const override { return first().metric_names(); }
   std::string Summary() const override { return first().Summary(); }
   std::string Doubt(const Batch& batch) const override { return first().Doubt(batch); }
+  absl::Status LookAt(const Batch& batch, LookupCounts& counts) override {
+    return first().LookAt(batch, counts);
+  }
   int64_t MultiplyAdds() const override { return first().MultiplyAdds(); }
   bool host_memory() const override { return first().host_memory(); }
   std::string Memory() const override {
