@@ -1,5 +1,5 @@
-// A certificate authority (CA), and certificates that it signs, in temporary files, for benchmarks
-// of TLS. One thread.
+// A certificate authority (CA), and certificates that the CA signs, in temporary files, for
+// benchmarks of TLS. Used by one thread.
 #pragma once
 
 #include <openssl/evp.h>
@@ -19,8 +19,8 @@ class BenchKeys {
   BenchKeys(const BenchKeys&) = delete;
   BenchKeys& operator=(const BenchKeys&) = delete;
 
-  // Returns the options of a process that has a certificate for the identity `uri`, such as
-  // "spiffe://benchmark/ps/0"; for an empty `uri`, of one that has no certificate but the token.
+  // Returns the options of a process that has the CA and a token and, unless `uri` is empty, a new
+  // certificate for the identity `uri`, such as "spiffe://benchmark/ps/0".
   SecurityOptions Issue(const std::string& uri);
 
  private:

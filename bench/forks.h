@@ -1,6 +1,6 @@
-// Benchmarks of several processes: forked children that answer through pipes, and ps processes that
-// exchange with all children. A process that forks must have no threads, which calls would start,
-// so only children call the ps. Any failure ends the process.
+// For benchmarks of several processes: forked children that answer through pipes, and ps processes
+// with which all children exchange. Calls start threads, and a process must have none when it
+// forks, so only children call a ps. Failures end the process, except in ReadFrom.
 #pragma once
 
 #include <sys/types.h>
@@ -19,15 +19,15 @@
 namespace paracord::bench {
 
 void WriteTo(int pipe, const void* data, size_t bytes);
-// Reads exactly `bytes`. Returns false if the other end of the pipe is closed before.
+// Reads exactly `bytes` bytes. Returns false after an error, or if the pipe ends before.
 bool ReadFrom(int pipe, void* data, size_t bytes);
 
-// A forked process that runs `child` and exits. The child writes to `out`, which the parent reads
-// as `from`, and reads from `go`, to which the parent writes as `to`.
+// A forked process that runs `child` and exits. `child` writes to `out`, and the parent reads that
+// at from(). The parent writes to to(), and `child` reads that at `go`.
 class Fork {
  public:
   explicit Fork(const std::function<void(int out, int go)>& child);
-  ~Fork();  // closes the pipes, then waits for the process
+  ~Fork();  // closes the pipes, then waits for the end of the child
   Fork(const Fork&) = delete;
   Fork& operator=(const Fork&) = delete;
   int from() const { return from_; }
@@ -46,11 +46,11 @@ class ForkedPs {
   ForkedPs(const PsJob& job, const std::string& link, uint32_t count, int threads_of_each);
 
   size_t size() const { return places_.size(); }
-  // Both are called in a child. Dial returns a link to ps `i`; FenceOf returns the fence for calls
-  // to it.
+  // Both are called in a child. Dial returns a link to ps `i`, which uses `network` for shared
+  // memory only. FenceOf returns the fence (run, generation, boot id) for calls to ps `i`.
   std::unique_ptr<Link> Dial(Network& network, size_t i) const;
   Fence FenceOf(size_t i) const;
-  double CpuSeconds() const;  // total of all ps
+  double CpuSeconds() const;  // sum over all ps
 
  private:
   struct Place {

@@ -1,5 +1,5 @@
-// Restores of tables: how many rows a second a ps reads, verifies and puts into memory, from a full
-// checkpoint and from a chain of checkpoints.
+// Measures restores of tables: how many rows a second are read, verified and put into memory, from
+// a full checkpoint and from a chain of checkpoints (storage/chain.h).
 #pragma once
 
 #include <cstdint>
@@ -7,10 +7,10 @@
 
 namespace paracord::bench {
 
-// Writes a full checkpoint and a chain of checkpoints, of a growing and of a fixed table with
-// `rows` rows of `dim` elements and Adagrad's slot, into a new directory in `below` ("": the
-// system's temporary directory). Restores each `rounds` times, and prints rows a second by the
-// medians, beside the goal. Exits on an error.
+// For a growing and for a fixed table, each with `rows` rows of `dim` elements and Adagrad's slot,
+// writes a full checkpoint and a chain of checkpoints into a new directory in `below` ("": the
+// system's temporary directory). Restores each `rounds` times, and prints the rows a second of the
+// median time, and the goal. An error ends the process.
 void MeasureRestores(uint64_t rows, uint64_t dim, int rounds, const std::string& below);
 
 }  // namespace paracord::bench

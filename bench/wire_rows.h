@@ -1,5 +1,5 @@
-// Benchmarks of exchanges of table rows: a worker pushes gradients of the rows in a batch, which
-// the ps applies by Adagrad, and pulls the rows of the next batch.
+// Benchmarks of exchanges of table rows: a worker pushes the gradients of the rows in a batch,
+// which the ps applies by Adagrad, and pulls the rows of the next batch.
 #pragma once
 
 #include <memory>
@@ -13,14 +13,14 @@ namespace paracord::bench {
 
 inline constexpr std::string_view kRowsMethod = "/rows";
 
-// Makes the content of a ps with a table of 2,000,000 rows of 16 elements.
+// Makes the contents of a ps: a table of 2,000,000 rows of 16 elements.
 std::unique_ptr<PartitionSet> MakeTable();
 
 struct RowsWay {
   const char* name;
   const char* result;  // name of the result for --json
-  Link* link;          // to a service that has MakeTable, and exchanges by kRowsMethod
-  double goal;         // in millions of rows per second, each of which is pushed and pulled
+  Link* link;          // to a service of MakeTable's contents, which exchanges by kRowsMethod
+  double goal;         // in millions of rows a second, each of them pushed and pulled
 };
 void MeasureRows(const std::vector<RowsWay>& ways, int rounds);
 

@@ -7,8 +7,8 @@
 
 namespace paracord::bench {
 
-// Measures rates, round trips and connection times between this process and a forked one. This
-// process must not have started a thread.
+// Measures rates, round trips and connection times between this process and one that it forks.
+// `sizes` are the bytes of transfers, ascending. This process must not have started a thread.
 void MeasureTls(const std::vector<uint64_t>& sizes, int rounds);
 
 }  // namespace paracord::bench

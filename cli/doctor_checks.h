@@ -1,5 +1,5 @@
-// The single checks of `paracord doctor`. They change nothing, except that CheckJobDir makes a
-// missing directory, and writes and removes small files in it.
+// The checks of `paracord doctor`. They change nothing, except that CheckJobDir makes a missing
+// directory and writes and removes small files in it, and that CheckPeer may listen for a moment.
 #pragma once
 
 #include <cstdint>
@@ -21,26 +21,28 @@ struct Finding {
   std::string remedy;  // what to do; empty: nothing
 };
 
-// Checks the limit on descriptors, the available memory and the space in /dev/shm, and reports the
-// limit on locked memory.
+// Checks the limit on file descriptors, the available memory and the space in /dev/shm, and reports
+// the limit on locked memory without judging it.
 std::vector<Finding> CheckLimits();
-// Checks whether files in the job's directory can be written, renamed, synced and removed and,
-// unless `dir` is a URL, its free space and the difference between the clock of its storage and
+// Checks whether files in `dir`, the job's directory, can be written, renamed, synced and removed.
+// Unless `dir` is a URL, also checks the free space, and how far the clock of the storage is from
 // `unix_ms`, the time of this host's clock.
 std::vector<Finding> CheckJobDir(Files& files, const std::string& dir, int64_t unix_ms);
-// Checks whether the address of a task, which is at `key` in the cluster's configuration, resolves
-// and leads to a daemon of this version. With `ours`, if nobody answers, checks whether this host
-// can listen there.
+// Checks whether `address`, the address of a task, resolves and leads to a daemon that answers.
+// `key` is the key of the address in the cluster's configuration. With `ours`, if nobody answers,
+// checks whether this host can listen at the address.
 Finding CheckPeer(Network& network, const std::string& key, const std::string& address, bool ours);
-// Checks how long the certificate in `path` is still valid, which expires at `expires_unix_s`.
+// Checks how long a certificate is still valid. `path` is the certificate's file, and
+// `expires_unix_s` the time when it expires.
 Finding CheckCertificate(const std::string& path, int64_t expires_unix_s, int64_t unix_ms);
-// Looks at the status of a job for partitions on a single ps although the job has copies, and for a
-// move to other ps that waits or was given up. Ended jobs have no findings.
+// Checks, in the status of a job, whether partitions are on a single ps although the job has
+// copies, and whether a move of partitions to other ps takes long or was given up. Jobs that have
+// ended have no findings.
 std::vector<Finding> CheckCopiesAndMove(const nlohmann::json& status);
 // Checks whether the environment arms failpoints (common/failpoint.h), as tests do: daemons started
-// from it would fail on purpose.
+// with this environment would fail on purpose.
 Finding CheckFailpoints();
-// Checks the device that a worker would compute on.
+// Checks whether a worker with --device `device` would find the device.
 Finding CheckDevice(const std::string& device);
 // Checks that the programs of the daemons are in `folder` and executable for this user.
 std::vector<Finding> CheckPrograms(const std::string& folder);

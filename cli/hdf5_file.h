@@ -1,6 +1,6 @@
-// An HDF5 file in memory, as far as Keras' files of weights need it: names in groups, attributes
-// that are strings, and arrays of numbers. libhdf5 reads the bytes, and damage is reported as an
-// error. Errors name the file and the object. Blocking, one thread.
+// An HDF5 file in memory, as far as Keras' files of weights need it: the names in groups,
+// attributes that are strings, and arrays of numbers. Errors, also of damage, name the file and the
+// object. Blocking, one thread.
 #pragma once
 
 #include <cstdint>
@@ -21,19 +21,21 @@ class Hdf5File {
     std::vector<float> values;
   };
 
-  // `name` stands for the file in errors. Returns FAILED_PRECONDITION without libhdf5.
+  // Opens the file with the contents `bytes`. `name` is the file's name in errors.
+  // FAILED_PRECONDITION: libhdf5 cannot be used here. DATA_LOSS: `bytes` are no sound HDF5 file.
   static absl::StatusOr<std::unique_ptr<Hdf5File>> Open(std::string bytes, std::string name);
   ~Hdf5File();
   Hdf5File(const Hdf5File&) = delete;
   Hdf5File& operator=(const Hdf5File&) = delete;
 
-  // Returns the names in a group, sorted. "/" is the root. NOT_FOUND if no group has that path.
+  // Returns the sorted names in a group. "/" is the outermost group. NOT_FOUND: no such group.
   absl::StatusOr<std::vector<std::string>> Names(const std::string& group) const;
-  // Returns the strings of an object's attribute, a single one for a scalar; none without the
-  // attribute or for an empty array.
+  // Returns the strings of an object's attribute: one string if the attribute is a scalar; none if
+  // the object lacks the attribute or the attribute is an empty array. NOT_FOUND: no such object.
   absl::StatusOr<std::vector<std::string>> Strings(const std::string& object,
                                                    const std::string& attribute) const;
-  // Reads an array of floating-point numbers or integers as float32. Returns nullopt for a group.
+  // Reads an array of floating-point numbers or integers as float32. Returns nullopt if `dataset`
+  // is a group. NOT_FOUND if there is no such object.
   absl::StatusOr<std::optional<Numbers>> Read(const std::string& dataset) const;
 
  private:

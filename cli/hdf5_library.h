@@ -1,6 +1,5 @@
-// libhdf5, opened when a file of Keras' weights is first read: a program linked with libhdf5 would
-// load libcurl and its dependencies at every start, and daemons never need libhdf5. Used in one
-// thread.
+// libhdf5, which is opened when a command first reads an HDF5 file. A program linked with libhdf5
+// would load libcurl and its dependencies at every start. Used in one thread.
 #pragma once
 
 #include <hdf5.h>
@@ -11,7 +10,7 @@
 
 namespace paracord {
 
-// The functions of libhdf5 that Hdf5File calls, unchanged from version 1.8 to 1.14.
+// The functions of libhdf5 that Hdf5File calls.
 struct Hdf5Library {
   decltype(&H5open) open = nullptr;
   decltype(&H5Eset_auto2) set_error_printer = nullptr;
@@ -43,16 +42,16 @@ struct Hdf5Library {
   decltype(&H5Tget_size) type_size = nullptr;
   decltype(&H5Tis_variable_str) type_is_variable = nullptr;
   decltype(&H5Tclose) type_close = nullptr;
-  // Global identifiers, valid once `open` has been called.
+  // Global identifiers of libhdf5.
   hid_t file_access = 0;
   hid_t native_float = 0;
 };
 
-// Opens the first library in `names` that dlopen finds. FAILED_PRECONDITION: none is found (the
-// error names the package to install), the library does not start, or it lacks a function.
+// Opens and starts the first of the libraries `names` that dlopen finds. FAILED_PRECONDITION: none
+// is found (the error names the package to install), or it does not start or lacks a function.
 absl::StatusOr<Hdf5Library> OpenHdf5Library(std::span<const char* const> names);
 
-// Returns this process's library, opened by the first call.
+// Returns this process's libhdf5, which the first call opens, or why that call failed to.
 absl::StatusOr<const Hdf5Library*> TheHdf5Library();
 
 }  // namespace paracord

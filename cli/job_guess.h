@@ -1,5 +1,5 @@
-// Guesses a job's data, loss and tables from a Keras model and the first records of data files, and
-// describes each guess in a line for people. Blocking reads of files, in main's thread.
+// Guesses a job's data, loss, metrics, optimizer, batch size, epochs and tables from a Keras model
+// and the first records of data files. Blocking reads of files, in main's thread.
 #pragma once
 
 #include <optional>
@@ -20,10 +20,10 @@ struct GuessOf {
 
 struct GuessedJob {
   nlohmann::ordered_json job;        // without its key `model`
-  std::vector<std::string> guesses;  // one line each, for people
+  std::vector<std::string> guesses;  // lines for people about most of the guesses
 };
 
-// An error names what cannot be guessed or read, such as an input for which there is no column.
+// An error names what cannot be guessed or read, such as an input that no column fits.
 absl::StatusOr<GuessedJob> GuessJob(Files& files, const GuessOf& of);
 
 }  // namespace paracord

@@ -1,7 +1,7 @@
-// A file that Keras saved: a .keras archive (its model, vocabularies and weights), a .weights.h5,
-// or an .h5 of a whole model. It becomes a model's JSON and tensors with the names of our
-// variables. Read whole into memory, by a child process (in_child.h); blocking, in main's thread.
-// Errors name the file.
+// A file that Keras saved: a .keras archive (a model, its vocabularies and weights), a .weights.h5,
+// or an .h5 of a whole model. The functions return the model's JSON, and the weights under the
+// names of our variables. The file is read whole into memory by a child process (in_child.h).
+// Blocking, in main's thread. Errors name the file.
 #pragma once
 
 #include <memory>
@@ -16,20 +16,20 @@
 
 namespace paracord {
 
-// Returns the model in a file as model.to_json() would write it, with the vocabularies learnt by
-// adapt(), which Keras stores separately, put into their layers.
+// Returns the model in a file as model.to_json() would write it. A .keras archive has vocabularies
+// that adapt() has learnt beside the model: puts them into their layers.
 absl::StatusOr<std::string> KerasModelText(Files& files, const std::string& path);
 
-// Returns the file's weights as a safetensors file in memory, under the names of the variables. A
-// growing table gets a row for each id of the Embedding. States of optimizers and random generators
-// are left out. If no variable takes the weights of a layer, an error names the layer, or, if
-// `partial`, the weights are left out. If the shapes of a weight and its variable differ, an error
-// names both shapes. The names in an .h5 of Keras 2 are not those of variables: all its weights are
-// returned, under their own names and unchecked.
+// Returns the file's weights as the bytes of a safetensors file, under the names of the variables.
+// A growing table gets a row for each row of its Embedding. States of optimizers and random
+// generators are left out. If `variables` has no variable of a layer in the file, an error names
+// the layer, or, if `partial`, the layer's weights are left out. If the shapes of a weight and its
+// variable differ, an error names both shapes. In an .h5 of the format before .keras, weights have
+// other names than variables: all of them are returned, under their own names and unchecked.
 absl::StatusOr<std::string> KerasWeights(Files& files, const std::string& path,
                                          std::span<const VariableSpec> variables, bool partial);
 
-// The files of this machine, with one path served from memory.
+// The files of this machine, but the contents of one path are in memory.
 class WeightsInMemory final : public PosixFiles {
  public:
   WeightsInMemory(std::string path, std::string weights)
@@ -38,7 +38,7 @@ class WeightsInMemory final : public PosixFiles {
 
  private:
   const std::string path_;
-  const std::shared_ptr<const std::string> weights_;  // shared with open files
+  const std::shared_ptr<const std::string> weights_;  // open files share it
 };
 
 }  // namespace paracord

@@ -1,5 +1,5 @@
-// Chooses the columns of a CSV file that the outputs of a model learn to predict, for a command
-// that guesses a job. Pure.
+// Chooses, for a command that guesses a job, the columns of a CSV file that are labels: the outputs
+// of the model learn to predict them. Pure.
 #pragma once
 
 #include <optional>
@@ -15,7 +15,7 @@
 
 namespace paracord {
 
-// A column with more different values than this is not taken for a column of classes.
+// A column with more different texts than this is not taken for a column of classes.
 inline constexpr size_t kClassesMax = 1000;
 
 struct LabelsOf {
@@ -32,13 +32,14 @@ struct GuessedLabels {
   std::vector<std::string> guesses;  // lines for people
 };
 
-// For a model with one output takes the column `label`, else a column with a common name of labels,
-// else the last column whose values fit the loss. For several outputs takes the columns with the
-// names of the outputs. INVALID_ARGUMENT names the column that is missing, or says that `label` is
-// for a single output.
+// For a model with one output chooses the column `label`. Without a `label` chooses a column that
+// has no input's name: one with a common name of labels, else the last whose values fit the loss
+// and do not number the records, else the last that does not number the records. For several
+// outputs chooses the columns with the names of the outputs. INVALID_ARGUMENT names columns that
+// are missing, says that every column is an input, or that `label` is for a model with one output.
 absl::StatusOr<GuessedLabels> GuessLabels(const LabelsOf& of);
 
-// Returns the name of the loss that suits the activation of an output's last layer.
+// Returns the name of the loss that suits an output whose last layer has this activation.
 std::string LikelyLoss(const std::string& activation);
 
 }  // namespace paracord

@@ -1,4 +1,5 @@
-// Says why `paracord init` gives columns of a CSV file to no input, and what would take them. Pure.
+// Says why `paracord init` gives columns of a CSV file to no input of the model, and by what change
+// of the model or the job they would be used. Pure.
 #pragma once
 
 #include <string>
@@ -8,9 +9,9 @@
 
 namespace paracord {
 
-// Returns lines for people. `left` are the columns that no input takes. `by_order` names the
-// columns of numbers that were given to inputs of other names because they come first; unless it is
-// empty, numbers in `left` are a warning.
+// Returns lines for people. `left` are the columns that no input takes. `by_order` are the names of
+// the columns of numbers that inputs with other names take, because the columns come first in the
+// file. Unless `by_order` is empty, columns of numbers in `left` are a warning.
 std::vector<std::string> LeftColumnLines(const std::vector<ColumnLook>& left,
                                          const std::vector<std::string>& by_order);
 

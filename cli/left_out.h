@@ -1,5 +1,5 @@
-// Counts the records that a source could not read and left out (job key `bad_records`), and gives
-// each of them a row of NaN in a table of predictions. Used in one thread.
+// Counts the records that a source left out of batches since they cannot be read (job key
+// `bad_records`), and gives each of them a row of NaN among the predictions. Used in one thread.
 #pragma once
 
 #include <cstdint>
@@ -14,18 +14,18 @@ namespace paracord {
 
 class LeftOut {
  public:
-  // Returns the outputs of `count` records, numbered from `first` on: those of `outputs`, and NaN
-  // for the records that `examples` lacks.
+  // Returns the outputs of `count` records, numbered from `first` on: `outputs`, which has those of
+  // the records in `examples`, and NaN for the records that `examples` lacks.
   std::vector<Column> Fill(std::vector<Column> outputs, const Batch& examples, uint64_t first,
                            size_t count);
-  // Returns the fields as DataSource::Fields does, but with empty texts for a record that cannot be
-  // read if records have been left out.
+  // Returns the fields as source.Fields() does. Once records have been left out, a record that
+  // cannot be read has empty texts, in place of an error.
   absl::StatusOr<std::vector<std::string>> Fields(const DataSource& source,
                                                   std::span<const uint64_t> records,
                                                   std::span<const std::string> names) const;
 
   uint64_t count() const { return count_; }
-  // A line for people; "" if no record was left out.
+  // A line for people about the records left out; "" if there are none.
   std::string Line() const;
 
  private:

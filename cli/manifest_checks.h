@@ -1,5 +1,5 @@
-// Checks the options of `paracord render kubernetes` before manifests are written, so that no API
-// server refuses the manifests later. Pure.
+// Checks the options of `paracord render` before manifests are written, so that no API server
+// refuses the manifests later. Pure.
 #pragma once
 
 #include "absl/status/status.h"
@@ -7,9 +7,9 @@
 
 namespace paracord {
 
-// INVALID_ARGUMENT names the flag of `paracord render` whose value Kubernetes would refuse as a
-// name, label, annotation, selector, toleration or amount, is an amount too small for a daemon, or
-// is the path of a file that would be lost with its pod.
+// INVALID_ARGUMENT names the flag of `paracord render` with a value that Kubernetes would refuse as
+// a name, label, annotation, selector, toleration or amount; is an amount too small for a daemon or
+// a checkpoint; or exports to a file that is lost with its pod or has a wrong ending.
 absl::Status CheckManifestOptions(const ManifestOptions& options);
 
 }  // namespace paracord

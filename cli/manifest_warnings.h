@@ -1,5 +1,5 @@
-// Warns of what a job's pods and its volume claim on Kubernetes will lack: data, memory, room for
-// checkpoints. Blocking reads of files, in main's thread.
+// Warns of what a job's pods and its claim of a volume on Kubernetes will lack: data, memory, room
+// for checkpoints. Blocking reads of files, in main's thread.
 #pragma once
 
 #include <string>
@@ -11,8 +11,8 @@
 
 namespace paracord {
 
-// Returns warnings about the pods that run `job` with `options`. In the pods, files below
-// `directory`, which has the job file here, are below /data.
+// Returns warnings about the pods that run `job` with `options`. `directory` is the folder of the
+// job file; files below `directory` are expected below /data in the pods.
 std::vector<std::string> ManifestWarnings(Files& files, const Job& job,
                                           const std::string& directory,
                                           const ManifestOptions& options);

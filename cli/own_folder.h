@@ -1,4 +1,4 @@
-// Returns the folder of the running program. The programs of the daemons lie in the same folder.
+// Returns the folder of the running program, in which the programs of the daemons are, too.
 #pragma once
 
 #include <filesystem>

@@ -1,5 +1,5 @@
-// Returns how a command runs the program of a job: it is allowed, computes on the CPU, and its
-// output goes to standard error.
+// Returns how `paracord COMMAND` runs a job's model that is a program: the program is allowed,
+// computes on the CPU, and its output goes to standard error.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ inline ProgramUse OwnPrograms(const std::string& command) {
   use.device = "cpu";
   use.task = command;
   use.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  use.log = [command](const std::string& line) {  // called in another thread
+  use.log = [command](const std::string& line) {  // called in another thread than main's
     std::cerr << TerminalText(absl::StrCat("paracord ", command, ": program: ", line, "\n"));
   };
   return use;

@@ -1,5 +1,5 @@
-// What flags of `paracord render kubernetes` say of all pods of a job: their labels, the nodes
-// where they may run, and their service account. Pure.
+// What the flags of `paracord render kubernetes` say about all pods of a job: labels, the nodes
+// where the pods may run, and the service account. Pure.
 #pragma once
 
 #include <map>
@@ -17,14 +17,14 @@ struct PodOptions {
   std::vector<std::string> tolerations;                          // KEY[=VALUE]:EFFECT
 };
 
-// INVALID_ARGUMENT names the flag of `paracord render kubernetes` with a policy, label, annotation,
-// node selector or toleration that Kubernetes refuses, and the rule that the value breaks. The
-// names of objects are left to CheckManifestOptions.
+// INVALID_ARGUMENT names the flag with a policy, label, annotation, node selector or toleration
+// that Kubernetes refuses, and the rule that the value breaks. CheckManifestOptions checks the
+// names of objects.
 absl::Status CheckPodOptions(const PodOptions& options);
 
-// Returns the lines of YAML for the marks `pod`, `tolerations`, `pod-labels`, `annotations` and
-// `pull-policy` of the manifests; "" for a mark without lines. CheckPodOptions has accepted the
-// options.
+// Returns the lines of YAML for the keys `pod`, `tolerations`, `pod-labels`, `annotations` and
+// `pull-policy` of the manifests ("# render: KEY"); "" for a key without lines. CheckPodOptions has
+// accepted `options`.
 std::map<std::string, std::string> PodValues(const PodOptions& options);
 
 }  // namespace paracord

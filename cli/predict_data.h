@@ -1,5 +1,5 @@
-// Finds the source of records for `paracord predict`: data.predict, data.test or data.train of the
-// job, perhaps with other files. Opens no files.
+// Finds the source of records for `paracord predict`: the job's data.predict, data.test or
+// data.train, with other files if the command names files. Opens no files.
 #pragma once
 
 #include <span>
@@ -10,10 +10,11 @@
 
 namespace paracord {
 
-// Returns the job's data.predict, else data.test, else data.train, with its files replaced by
-// `files` (the values of --data): each a path or pattern, or NAME=PATH if the job names arrays by
-// input. Of a mix takes the first source. INVALID_ARGUMENT: the result would be data.train or a mix
-// with its own files, an array has no file, or a file fits no key.
+// Returns the job's data.predict, else data.test, else data.train. If `files`, the values of
+// --data, are not empty, they replace the files of the source: each value is a path or pattern, or
+// NAME=PATH if the job has arrays by the names of inputs; and the first source of a mix stands for
+// the mix. INVALID_ARGUMENT: without `files` the result would be data.train or a mix, an input has
+// no file, or a value cannot be assigned.
 absl::StatusOr<DataSpec> PredictData(const Job& job, std::span<const std::string> files);
 
 }  // namespace paracord

@@ -1,5 +1,5 @@
-// The model of `paracord predict`: a checkpoint or a file of weights, the job that describes the
-// model and the data, and the program that predicts. Blocking, in main's thread.
+// What `paracord predict` predicts with: the values of a checkpoint or a file of weights, the job
+// that describes the model and the data, and the program that computes. Blocking, in main's thread.
 #pragma once
 
 #include <cstdint>
@@ -22,9 +22,9 @@
 namespace paracord {
 
 struct PredictModelFlags {
-  std::string dir, weights;     // absolute paths, one at most
-  std::optional<int64_t> step;  // step of the checkpoint to choose
-  std::string job;              // absolute path; "": the job in the checkpoint
+  std::string dir, weights;     // absolute paths; at most one is not empty
+  std::optional<int64_t> step;  // the step of the checkpoint; nullopt: ChooseCheckpoint chooses
+  std::string job;              // absolute path; "": the checkpoint has the job
   std::vector<std::string> set;
   std::optional<int64_t> batch;  // replaces the batch of the job
   std::string device = "auto";
@@ -34,30 +34,30 @@ struct PredictModelFlags {
 
 class PredictModel {
  public:
-  // Chooses the checkpoint, if `flags` name a directory, and reads the job. `notes` gets lines for
-  // people and must outlive the result. After an error, `code` is the exit code.
+  // Reads the job, and chooses the checkpoint if `flags.dir` is not empty. `notes` gets lines for
+  // people and must outlive the result. If Choose fails, `code` is the exit code.
   static absl::StatusOr<std::unique_ptr<PredictModel>> Choose(Files& files, PredictModelFlags flags,
                                                               std::ostream& notes, ExitCode& code);
 
   const Job& job() const { return job_; }
   uint32_t batch() const { return job_.batch; }
-  std::string name() const;  // names the checkpoint or the file of weights, for people
+  std::string name() const;  // the checkpoint or the file of weights, for people
 
-  // Opens the records and builds a program for them. INVALID_ARGUMENT names what does not fit the
-  // model.
+  // Opens the records of `data` and builds the program for them. INVALID_ARGUMENT names what does
+  // not fit the model.
   absl::Status Open(const DataSpec& data);
-  // Builds the program for records of this schema, which the caller provides.
+  // Builds the program for batches that the caller makes. `schema` has the columns of such a batch.
   absl::Status Build(const Batch& schema);
 
   const DataSource& source() const { return *workload_.test; }
-  // Returns the number of examples that a batch for Predict should have, if `examples` are at hand:
-  // more if the program is made for batches of some sizes only.
+  // Returns how many examples the caller should put into a batch for `examples` examples: more than
+  // `examples` if the program computes batches of certain sizes only.
   uint32_t SizeFor(uint32_t examples) const;
-  // Returns a row of a growing table for each id: the trained row, or the initial values of an id
-  // without a row. INVALID_ARGUMENT: the checkpoint has no such table, or there is no checkpoint.
+  // Returns a row of a growing table for each id: the row in the checkpoint, or, for an id without
+  // a row, the initial values. INVALID_ARGUMENT: the checkpoint has no such table, or there is no
+  // checkpoint.
   absl::StatusOr<std::vector<float>> Rows(const std::string& table, std::span<const uint64_t> ids);
-  // Returns the model's outputs for the batch. INVALID_ARGUMENT, among others: the model is a
-  // program that declares no outputs.
+  // Returns the model's outputs. INVALID_ARGUMENT, for one, if a program declares no outputs.
   absl::StatusOr<std::vector<Column>> Predict(const Batch& batch);
 
  private:
@@ -72,11 +72,11 @@ class PredictModel {
   std::ostream& notes_;
   Job job_;
   std::optional<ChosenCheckpoint> chosen_;
-  Weights weights_;  // if there is no checkpoint
+  Weights weights_;  // the values, if there is no checkpoint
   std::string device_;
   Workload workload_;
   std::optional<ScoredCheckpoint> scored_;
-  std::optional<RowsForBatch> rows_;  // for Rows(); nullopt before its first call
+  std::optional<RowsForBatch> rows_;  // made by the first call of Rows()
 };
 
 }  // namespace paracord

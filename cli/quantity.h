@@ -1,5 +1,5 @@
-// Reads the amounts of a resource as Kubernetes writes them: "500m" CPUs, "8Gi" or "8e9" bytes.
-// Pure.
+// Reads an amount of CPUs or bytes in the form of Kubernetes, such as "500m" CPUs, "8Gi" or "8e9"
+// bytes. Pure.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// How the text of rows in a request to `paracord predict --serve` is read: as CSV with commas,
-// double quotes and a header, even if the job's files have another dialect. Pure.
+// Describes the text of rows in a request to `paracord predict --serve`: the text is CSV with
+// commas, double quotes and a header, even if the job's files have another dialect. Pure.
 #pragma once
 
 #include <optional>
@@ -11,18 +11,18 @@ namespace paracord {
 
 class RequestRows {
  public:
-  // Takes the description of the job's csv files, which may lack a header or name their columns in
-  // the job.
+  // `files` describes the job's csv files. Without a header in them, the job may name the columns.
   explicit RequestRows(DataSpec files);
 
-  // Returns the description of the rows in a request's text. If columns of the job's files have
-  // numbers in place of names, and all names in the request's header are numbers, columns are found
-  // by these names. If not all are, a number counts the request's columns from 0.
+  // Returns the description of the rows in `text`, a request's text. If the files have no header,
+  // and the job does not name their columns, the job numbers the columns. The columns of a request
+  // are then found by their names in its header if all these names are numbers, else by their
+  // places, counted from 0.
   const DataSpec& Of(std::string_view text) const;
 
  private:
   DataSpec rows_;
-  // For a header that is all numbers; nullopt: columns have names.
+  // The description for a header with numbers alone; nullopt: the job's columns have names.
   std::optional<DataSpec> numbered_;
 };
 

@@ -1,7 +1,7 @@
-// The folder below TMPDIR with the sockets of a local cluster: paths of sockets have to be short,
-// so the job's DIR is no place for them. A SocketDir, and the daemons that inherit the lock, keep
-// the file `lock` in the folder locked while they live. A later SocketDir tells by the lock which
-// folders were left by killed processes. Used in one thread.
+// The folder with the sockets of a local cluster, below TMPDIR: paths of sockets have to be short,
+// and the path of the job's directory may be long. A SocketDir, and the daemons that inherit its
+// lock, keep the file `lock` in the folder locked while they live. A later SocketDir sees by
+// unlocked files which folders were left by killed processes. Used in one thread.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@ namespace paracord {
 
 class SocketDir {
  public:
-  // Makes a folder in `parent`, after removing the folders that killed processes of this user left.
+  // Makes a folder in `parent`, after removing those that killed processes of this user left there.
   static absl::StatusOr<std::unique_ptr<SocketDir>> Make(const std::string& parent);
   ~SocketDir();  // removes the folder
   SocketDir(const SocketDir&) = delete;

@@ -1,6 +1,6 @@
-// A daemon on another host, behind a local ssh process. Its output goes, line by line, to its log
-// file and, prefixed with its task ("ps:0 | "), to `out`; signals travel through its standard input
-// (cli/ssh_hosts.h). Never waits for the daemon. Used in one thread.
+// A daemon on another host, behind a local ssh process. The daemon's output goes, line by line, to
+// the log file `log` and, prefixed with its task ("ps:0 | "), to `out`. Signals travel through
+// ssh's standard input (cli/ssh_hosts.h). Never waits for the daemon. Used in one thread.
 #pragma once
 
 #include <sys/types.h>
@@ -16,18 +16,18 @@ namespace paracord {
 class SshDaemon {
  public:
   SshDaemon(std::string task, std::string log, std::ostream& out);
-  ~SshDaemon();  // closes the input, which the daemon takes as SIGTERM
+  ~SshDaemon();  // closes ssh's input: the daemon gets SIGTERM
   SshDaemon(const SshDaemon&) = delete;
   SshDaemon& operator=(const SshDaemon&) = delete;
 
-  // Starts ssh, with new pipes for its output and input. Any ssh that ran before must have ended.
+  // Starts ssh by `spawn`, with new pipes. An ssh that was started before has ended.
   absl::StatusOr<pid_t> Start(SpawnOptions spawn);
-  // Passes a signal on to the daemon, but SIGTERM in place of SIGINT.
+  // Passes a signal on to the daemon; passes SIGTERM in place of SIGINT.
   void Tell(int signal);
-  // Writes the whole lines that have come since the last call to the log and `out`.
+  // Writes the lines that are complete by now to the log and `out`.
   void Read();
-  // Writes the remaining output to the log and `out`, even a line without an end. Called after ssh
-  // has ended; does not wait for other processes that still hold ssh's output.
+  // Writes the remaining output to the log and `out`, also an incomplete last line. Called after
+  // ssh has ended. Does not wait for other processes that have inherited ssh's output.
   void Close();
 
  private:

@@ -1,9 +1,9 @@
-// The hosts of a cluster reached by ssh: the host of each task, the address where it listens, and
-// the command that runs it. Pure: starts nothing, dials nobody.
+// The hosts of a cluster that is reached by ssh: the host of each task, the address where the task
+// listens, and the command that runs it. Pure: starts nothing, dials nobody.
 //
-// On the host a shell runs the daemon and reads standard input. A line with the name of a signal is
-// passed on to the daemon. The end of the input, caused by a lost connection or a dead caller,
-// means SIGTERM. The shell exits with the daemon's exit code.
+// On the host a shell starts the daemon and reads ssh's input. If a line has the name of a signal,
+// the shell sends the signal to the daemon. At the end of the input (the connection is lost, or the
+// caller dead) it sends SIGTERM. The shell exits with the daemon's exit code.
 #pragma once
 
 #include <cstdint>
@@ -15,32 +15,33 @@
 
 namespace paracord {
 
-// Quotes an argument for a shell where necessary.
+// Returns an argument for a shell, quoted where necessary.
 std::string ShellWord(const std::string& text);
 
 struct SshOptions {
   std::vector<std::string> hosts;    // "name" or "user@name"; daemons dial "name"
-  std::vector<std::string> command;  // ssh with its flags; the first word is a path
+  std::vector<std::string> command;  // ssh and its flags; the first word is a path
   std::string bin_dir;               // where the programs are on each host
-  int64_t port = 7400;               // the coordinator's; the other tasks have the ports above
+  int64_t port = 7400;               // the coordinator's port; each other task has a port above
 };
 
-// INVALID_ARGUMENT: there is no entry, or one that is no host.
+// INVALID_ARGUMENT: `hosts` is empty, or an entry is no host.
 absl::Status CheckHosts(const std::vector<std::string>& hosts);
 
-// Places the coordinator on the first host, then deals out the ps, the workers and the evaluator,
-// in this order, to the hosts in turn.
+// Places the coordinator on the first host. Deals out the ps, the workers and the evaluator, in
+// this order, to the hosts in turn, also from the first host on.
 class SshHosts {
  public:
   SshHosts(SshOptions options, uint32_t ps, uint32_t workers);
 
   const std::string& HostOf(const Task& task) const;
   std::string AddressOf(const Task& task) const;  // "host:port"
-  // Returns how many tasks of the role of `task` run on its host.
+  // Returns how many tasks of the role of `task` run on the host of `task`.
   uint32_t Sharing(const Task& task) const;
   // Returns the whole ssh command that runs `daemon`, a program's name and its arguments, with
-  // `variables` ("NAME=value") in the environment and, except for the coordinator, with --threads:
-  // the host's processors divided by Sharing(task).
+  // `variables` ("NAME=value") in the environment. Adds --threads, the host's processors divided by
+  // Sharing(task), unless `task` is the coordinator or `daemon` has --threads; and, without ps, as
+  // large a --ps-threads to workers.
   std::vector<std::string> Command(const Task& task, const std::vector<std::string>& variables,
                                    const std::vector<std::string>& daemon) const;
 

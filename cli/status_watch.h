@@ -1,5 +1,5 @@
-// Asks a coordinator for its status: once, or repeatedly in the background. AskStatus blocks the
-// caller; a StatusWatch is used in one thread.
+// Asks a coordinator for its status: AskStatus asks once and blocks, a StatusWatch asks repeatedly
+// in the background. A StatusWatch is used in one thread.
 #pragma once
 
 #include <cstdint>
@@ -15,23 +15,22 @@
 
 namespace paracord {
 
-// Returns the status as JSON, if IsStatus (coordinator/rival.h) accepts it; INTERNAL: the answer is
-// not a coordinator's. Other errors are those of the call, such as DEADLINE_EXCEEDED if nobody
-// answers. The status lists the results of epochs from `history_from` on, counted from 0;
-// kNoHistory: of none.
+// Returns the status as JSON. INTERNAL: the answer is no coordinator's status (IsStatus of
+// coordinator/rival.h). Other errors are those of the call. The status lists the results of epochs
+// from `history_from` on, counted from 0; with kNoHistory, of no epoch.
 absl::StatusOr<nlohmann::json> AskStatus(Network& network, const std::string& address,
                                          int64_t deadline_ms, uint64_t history_from = kNoHistory);
 
 class StatusWatch {
  public:
   StatusWatch(Network& network, const std::string& address);
-  // Asks for the status, unless the answer to an earlier Ask is still awaited. Does not block.
+  // Asks for the status, unless the answer to an earlier Ask is still to come. Does not block.
   void Ask(uint64_t history_from = kNoHistory);
-  // newest() is the newest answer that is JSON; problem() says why the last call failed, "" if it
-  // succeeded. An answer that is no JSON changes neither of the two.
+  // newest() is the newest answer that is JSON. problem() says why the newest call failed; "" if it
+  // succeeded. An answer that is no JSON changes neither.
   std::optional<nlohmann::json> newest() const;
   std::string problem() const;
-  // The time since the newest answer came; 0 without an answer.
+  // The time since newest() came; 0 before there is one.
   int64_t age_ms() const;
 
  private:

@@ -1,5 +1,5 @@
-// Named tensors in a safetensors file, read and written by commands. In memory and in written files
-// their elements are float32, except ids; a file to read may have integers, too. Blocking, in
+// Named tensors in a safetensors file, which commands read and write. In memory and in written
+// files their elements are float32, except ids; a file to read may have other types. Blocking, in
 // main's thread. Errors name the file and the tensor.
 #pragma once
 
@@ -22,12 +22,12 @@ struct NamedTensor {
   std::string name;
   std::vector<uint64_t> shape;  // empty: a scalar
   std::span<const float> values;
-  // Set: the elements are these ids in place of `values`, and are written as I64 (two's
+  // If set, the elements are these ids in place of `values`, and are written as I64 (two's
   // complement).
   std::optional<std::span<const uint64_t>> ids = {};
 };
 
-// Writes the file as ReplaceOutFile does: as a whole or not at all.
+// Writes the file `path` as a whole or not at all, by ReplaceOutFile.
 absl::Status WriteTensors(Files& files, const std::string& path,
                           std::span<const NamedTensor> tensors,
                           const std::map<std::string, std::string>& metadata);
@@ -36,17 +36,17 @@ struct ReadTensor {
   std::string name;
   std::vector<uint64_t> shape;
   std::vector<float> values;
-  std::vector<std::string> strings = {};  // kText: the elements, in place of `values`
-  std::vector<ExactInteger> exact = {};   // kWhole: the integers that float32 cannot hold
+  std::vector<std::string> strings = {};  // for kText: the elements, in place of `values`
+  std::vector<ExactInteger> exact = {};   // for kWhole: integers that float32 cannot hold
 };
 
-// How a tensor is read. kNumbers converts elements to float32. kWhole also lists the integers that
-// float32 cannot hold in `exact`. kText reads U8, whose last axis is the bytes of a string, padded
-// with zeros.
+// How a tensor is read. kNumbers converts elements to float32. kWhole does so, too, and lists the
+// integers that float32 cannot hold in `exact`. kText reads strings from U8: the last axis is the
+// bytes of a string, padded with zeros.
 enum class TensorForm { kNumbers, kWhole, kText };
 
-// Returns all tensors in the order of the file, converted as storage/tensor_numbers.h says.
-// `form_of` says how the tensor `name` is read; null: each as kNumbers.
+// Returns all tensors in the order of the file. Numbers are converted as storage/tensor_numbers.h
+// says. `form_of` returns how the tensor `name` is read; null: each tensor as kNumbers.
 absl::StatusOr<std::vector<ReadTensor>> ReadTensors(
     Files& files, const std::string& path,
     const std::function<TensorForm(const std::string& name)>& form_of = nullptr);

@@ -1,7 +1,7 @@
-// The standard output and the standard error of commands. Text from files and peers (names of
-// tasks, variables and paths, messages) never reaches a terminal with control characters, which
-// could move the cursor, overwrite text, or type for the user. Used in main's thread; other threads
-// write whole lines to std::cerr through TerminalText.
+// The standard output and the standard error of commands. Text from files and other processes
+// (names of tasks, variables and paths, messages) never reaches a terminal with control characters,
+// which could move the cursor, overwrite text, or type for the user. Used in main's thread; other
+// threads write whole lines to std::cerr, through TerminalText.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,8 @@
 
 namespace paracord {
 
-// Passes text on to another stream through TerminalText, in whole lines; an incomplete line is
-// passed on when the stream is flushed or destroyed.
+// Passes text on to another stream through TerminalText, in whole lines. An incomplete line is
+// passed on when this stream is flushed or destroyed.
 class TerminalStream : public std::ostream {
  public:
   // `to` must outlive the stream. With `at_once` the stream is flushed after every output.
@@ -38,13 +38,13 @@ class TerminalStream : public std::ostream {
   Buffer buffer_;
 };
 
-// Returns how many columns the terminal at a descriptor has now; 80 if it does not say.
+// Returns how many columns the terminal at a descriptor has now; 80 if that is unknown.
 size_t TerminalColumns(int descriptor);
 
 // Whether colours may be written: NO_COLOR is unset or empty, and TERM is set and not "dumb".
 bool ColoursWanted();
 
-// The standard output (buffered) and the standard error (not buffered) of the process.
+// The standard output (buffered) and the standard error (not buffered) of this process.
 std::ostream& TerminalOut();
 std::ostream& TerminalErr();
 

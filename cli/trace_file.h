@@ -9,12 +9,12 @@
 
 namespace paracord {
 
-// Checks that there is no file `path`, or an older trace. INVALID_ARGUMENT names --trace and the
+// Checks that the file `path` does not exist, or is a trace. INVALID_ARGUMENT names --trace and the
 // path.
 absl::Status CheckTraceFile(Files& files, const std::string& path);
 
-// Merges all files of `dir` into the file `out`, an absolute path, which is replaced as a whole. A
-// line that a killed daemon left unfinished is dropped.
+// Merges all files of the folder `dir` into the file `out`, an absolute path, which is replaced as
+// a whole. Drops the last line of a file if a killed daemon left the line unfinished.
 absl::Status MergeTraces(Files& files, const std::string& dir, const std::string& out);
 
 }  // namespace paracord

@@ -1,5 +1,5 @@
-// Finds settings that a job may have but that are probably mistakes: lines for people, from
-// `paracord validate` and `train`. A warning stops nothing and changes no exit code. Pure.
+// Finds settings of a job that are allowed but probably mistakes. `paracord validate` and `train`
+// print them as warnings: a warning stops nothing and changes no exit code. Pure.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace paracord {
 
-// Returns warnings, each of which names its key of the job or its layer of the model.
+// Returns warnings. Each names a key of the job or a layer of the model.
 std::vector<std::string> JobWarnings(const Job& job);
 
 }  // namespace paracord

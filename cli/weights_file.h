@@ -1,5 +1,5 @@
-// The values of a model's variables in a safetensors file, as `export` writes them, or in a file of
-// Keras. Blocking, in main's thread. Errors name the file and the tensor.
+// Reads the values of a model's variables from a safetensors file, as `paracord export` writes it,
+// or from a Keras file. Blocking, in main's thread. Errors name the file.
 #pragma once
 
 #include <string>
@@ -12,8 +12,8 @@
 
 namespace paracord {
 
-// The weights, in the order of the model's variables. `ids` has the ids of the rows of growing
-// tables.
+// Values and ids of each variable, in the order of the model's variables. `ids` has the ids of the
+// rows of growing tables; for other variables it is empty.
 struct Weights {
   std::vector<std::vector<float>> values;
   VariableIds ids;

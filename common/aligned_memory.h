@@ -1,5 +1,5 @@
-// Allocators of arrays aligned to a cache line. Libraries such as XLA read aligned arrays in place,
-// and copy unaligned ones.
+// Allocators of arrays whose first byte is aligned to a cache line. Libraries such as XLA read
+// aligned arrays in place, and copy unaligned arrays.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +31,7 @@ struct AlignedAllocator {
 template <class T>
 using AlignedVector = std::vector<T, AlignedAllocator<T>>;
 
-// Allocates like AlignedAllocator, for arrays whose owner picks the memory resource at run time.
+// Allocates like AlignedAllocator, for an array whose memory resource is picked at run time.
 inline std::pmr::memory_resource* AlignedMemoryResource() {
   class Resource : public std::pmr::memory_resource {
     void* do_allocate(size_t bytes, size_t) override {

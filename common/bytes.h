@@ -1,5 +1,6 @@
-// Numbers in the bytes of files and messages: fixed-width numbers as in memory (little-endian,
-// unaligned), and protobuf varints (seven bits a byte, the lowest first).
+// Reads and writes numbers in the bytes of files and messages: numbers of a fixed width,
+// little-endian and without alignment, and varints as in protobuf (seven bits in a byte, the lowest
+// first).
 #pragma once
 
 #include <bit>
@@ -30,7 +31,8 @@ inline void AppendVarint(uint64_t value, std::string& to) {
   to.push_back(static_cast<char>(value));
 }
 
-// Removes a varint from the front of `from`. False if the varint is truncated or above 64 bits.
+// Removes a varint from the front of `from`. Returns false if `from` ends inside the varint, or if
+// the varint has more than 64 bits.
 inline bool TakeVarint(std::string_view& from, uint64_t& value) {
   value = 0;
   for (int shift = 0; shift < 64 && !from.empty(); shift += 7) {

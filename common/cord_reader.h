@@ -1,6 +1,6 @@
-// Reads little-endian numbers from a Cord, one after another, across chunk boundaries: a gradient
-// is applied from the chunks in which it arrived. Lives on the stack; the Cord outlives the reader.
-// The caller has checked that the Cord holds enough numbers.
+// Reads little-endian numbers from a Cord, one after another. A number may begin in one chunk of
+// the Cord and end in the next: the ps applies a gradient from the chunks in which it arrived. The
+// Cord must outlive the reader, and hold enough numbers.
 #pragma once
 
 #include <algorithm>
@@ -19,8 +19,8 @@ class CordReader {
     if (at_ != chunks_.end()) rest_ = *at_;
   }
 
-  // Returns the next buffer.size() numbers: a view into the Cord or, for numbers split over chunks
-  // or unaligned, `buffer` with a copy.
+  // Returns the next buffer.size() numbers. The result is a view into the Cord or, if the numbers
+  // are spread over chunks or are not aligned, a view of `buffer`, which then has a copy.
   std::span<const T> Next(std::span<T> buffer) {
     while (rest_.empty() && !buffer.empty()) rest_ = *++at_;
     const auto* const here = reinterpret_cast<const T*>(rest_.data());
@@ -33,7 +33,7 @@ class CordReader {
   }
 
  private:
-  // Fills all of `out`.
+  // Copies the next bytes of the Cord to `out`, and fills all of `out`.
   void Read(std::span<T> out) {
     char* to = reinterpret_cast<char*>(out.data());
     size_t wanted = out.size_bytes();
@@ -56,7 +56,7 @@ class CordReader {
   absl::string_view rest_;
 };
 
-// How many floats callers read at a time, few enough to stay in the first-level cache.
+// The number of floats that callers convert at a time: few enough to stay in the cache.
 inline constexpr size_t kFloatsAtOnce = 4096;
 
 }  // namespace paracord

@@ -1,9 +1,10 @@
-// Random numbers as a pure function of (key, counter): equal on every machine, in any order, from
-// any thread, without generator state. For everything decided by the job's seed: initial values,
-// shuffling, dropout. Not for identities (common/random.h) or secrets.
+// Random numbers as a pure function of (key, counter): equal on every machine, in any order of
+// calls, from any thread, without a state. For choices that the job's seed determines, such as
+// initial values, random crops and dropout. Not for run ids and boot ids (common/random.h), nor for
+// secrets.
 //
 // The function is SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators",
-// OOPSLA 2014) read at position `counter` of the sequence that starts at `key`.
+// OOPSLA 2014): it returns the number at position `counter` of the sequence that starts at `key`.
 #pragma once
 
 #include <cmath>
@@ -15,19 +16,20 @@
 
 namespace paracord {
 
-// Returns a key for one use of a seed; keys of different names are unrelated.
+// Returns the key for the use `name` of a seed. The numbers of two names are unrelated.
 inline uint64_t DeriveKey(uint64_t seed, std::string_view name) { return Mix64(seed, name); }
 
 inline uint64_t RandomBits(uint64_t key, uint64_t counter) {
-  return Mix64(key + counter * 0x9e3779b97f4a7c15u);  // Mix64 adds the constant once more
+  // Mix64 itself adds the constant once more.
+  return Mix64(key + counter * 0x9e3779b97f4a7c15u);
 }
 
-// A number uniform in [0, 1), with 53 bits.
+// Returns a number uniform in [0, 1), with 53 random bits.
 inline double RandomUniform(uint64_t key, uint64_t counter) {
   return static_cast<double>(RandomBits(key, counter) >> 11) * 0x1.0p-53;
 }
 
-// A standard normal number by the Box-Muller transform, from RandomUniform(key, 2 * counter) and
+// A standard normal number, by the Box-Muller transform of RandomUniform(key, 2 * counter) and
 // RandomUniform(key, 2 * counter + 1).
 inline double RandomNormal(uint64_t key, uint64_t counter) {
   const double u = 1.0 - RandomUniform(key, 2 * counter);  // in (0, 1]

@@ -1,4 +1,4 @@
-// The limit of this process's descriptors: open files and connections together (ulimit -n).
+// The limit of descriptors (open files and connections) of this process, `ulimit -n`.
 #pragma once
 
 #include <cstdint>
@@ -7,17 +7,17 @@
 
 namespace paracord {
 
-// The descriptors that a process needs besides its connections to peers.
+// How many descriptors a process needs besides its connections to workers, ps and coordinator.
 inline constexpr uint64_t kOwnDescriptors = 32;
 
-// Descriptors kept free for files, which matter more than connections of strangers: a new
-// connection is closed if fewer would be left.
+// How many descriptors a listener keeps free for files: the listener closes a new connection at
+// once if fewer descriptors would be left.
 inline constexpr int kFileDescriptors = 16;
 // Returns the current limit of descriptors.
 int DescriptorsMax();
 
-// Raises the limit as far as the system allows. INVALID_ARGUMENT if the limit is then less than
-// `least`: with too few descriptors, a process may wait for a connection forever.
+// Raises the limit as far as the system allows this process. Returns INVALID_ARGUMENT if the system
+// allows fewer than `least`, with which a process may wait for a connection forever.
 absl::Status WantDescriptors(uint64_t least);
 
 }  // namespace paracord

@@ -1,5 +1,6 @@
-// The interfaces through which a role touches the world, passed to each role's constructor: main
-// provides the real ones, the simulator its own.
+// The interfaces by which a role reaches clock, network, files, random numbers and its thread for
+// long work. The constructor of each role gets an Environment. The program of the role passes the
+// real implementations, and the simulation simulated ones.
 #pragma once
 
 #include "common/event_loop.h"
@@ -14,7 +15,7 @@ struct Environment {
   EventLoop& loop;
   Network& network;
   Files& files;
-  Executor& executor;  // one thread for long work (snapshots, gradients)
+  Executor& executor;  // a thread for long work, such as snapshots and gradients
   Random& random;
 };
 

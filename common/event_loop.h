@@ -1,6 +1,6 @@
-// The clock, and the single thread on which a role's control logic runs. Owned by main, or by the
-// simulator, where time is virtual. Post and the clock may be used from any thread; PostAfter,
-// Cancel and all posted functions run on the loop's thread. The loop does no I/O.
+// A clock, and the single thread on which the control logic of a role runs. In the simulation the
+// time of the clock is virtual. Post and the functions of Clock may be called from any thread.
+// PostAfter and Cancel must be called on the loop's thread, which runs all posted functions.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,10 @@ namespace paracord {
 class Clock {
  public:
   virtual ~Clock() = default;
-  // A steady clock with an arbitrary origin, for all deadlines and leases.
+  // Milliseconds of a steady clock with an arbitrary origin. Deadlines and leases use this clock.
   virtual int64_t NowMs() const = 0;
-  // The wall clock, in milliseconds since 1970, which may jump; for logs and manifests only.
+  // Milliseconds since 1970 of the wall clock, which may jump. For times that people or files get,
+  // such as in logs, manifests and metrics, and for the dates of certificates.
   virtual int64_t UnixMs() const = 0;
 };
 
@@ -22,10 +23,9 @@ class EventLoop : public Clock {
   using TimerId = uint64_t;  // never 0
 
   virtual void Post(std::function<void()> fn) = 0;
-  // Runs `fn` once, not before `delay_ms` from now.
+  // Runs `fn` once, `delay_ms` from now or later.
   virtual TimerId PostAfter(int64_t delay_ms, std::function<void()> fn) = 0;
-  // After Cancel returns (on the loop's thread) the timer's function will not run. Unknown ids and
-  // fired timers are ignored.
+  // Keeps the function of a timer from running. Ignores unknown ids, and timers that have run.
   virtual void Cancel(TimerId id) = 0;
 };
 

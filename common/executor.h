@@ -1,7 +1,7 @@
-// A thread for work that takes long: computing gradients, reading and writing files. `work` runs
-// off the event loop, in the order of the calls; then `done` runs on the loop. In a simulation
-// `work` and `done` run in the simulation's only thread, some virtual time later. Owned by main.
-// Run may be called from any thread.
+// A thread for work that takes long, such as computing gradients, or reading and writing files. Run
+// may be called from any thread. The `work` of every call of Run runs on the executor's thread, in
+// the order of the calls; once a `work` has ended, its `done` runs on the event loop. In the
+// simulation `work` and `done` run in the simulation's only thread, some virtual time later.
 #pragma once
 
 #include <functional>

@@ -1,20 +1,22 @@
-// Exit codes of all programs. After a code from 128 on, starting the program again may help.
+// Exit codes of all programs. After a code of 128 or more, starting the program again may help.
 #pragma once
 
 namespace paracord {
 
 enum class ExitCode : int {
   kDone = 0,
-  kFailed = 1,  // the job failed (summary.json says why), or stdout did not take all output
+  // The job failed (summary.json says why), or a program could not write its output to stdout.
+  kFailed = 1,
   kConfiguration = 2,
-  kInUse = 3,  // a port, a directory, or a worker's task is in use
+  kInUse = 3,  // another process uses the port, the directory or the worker's task
   kVersion = 4,
-  kNoCheckpoint = 5,  // none of the checkpoints can be restored
+  // No checkpoint can be restored, or a checkpoint that was examined is damaged.
+  kNoCheckpoint = 5,
   kDiverged = 6,
-  kDrained = 143,  // the process left after SIGTERM, SIGINT or SIGHUP
+  kDrained = 143,  // the process ended after SIGTERM, SIGINT or SIGHUP
   kListenerDeaf = 200,
-  kFenced = 201,    // a newer coordinator took over
-  kPeerLost = 202,  // a peer or the storage is out of reach
+  kFenced = 201,    // a newer coordinator has taken over
+  kPeerLost = 202,  // another process or the storage cannot be reached
   kDeviceFailed = 203,
 };
 

@@ -1,12 +1,12 @@
-// Named places in the code where a test makes this process die, stop, wait or fail.
+// Named places in the code, at which a test makes this process die, stop, wait or fail.
 //   FAILPOINT("ps.push.applied");               may kill, stop or stall the process here
 //   FAILPOINT_STATUS("files.sync");             may also return an error from the function
-// An environment variable of the process arms them:
+// An environment variable of the process arms failpoints, and gives each an action:
 //   PARACORD_FAILPOINTS="ps.push.applied=kill@3;files.sync=error"
-// The actions are kill, stop, stall:<ms> and error; with @n an action happens only the n-th time
-// that the place is reached. Every build has failpoints: an unarmed failpoint costs one relaxed
-// load, and its name is not computed. Daemons log a warning when failpoints are armed, and
-// `paracord doctor` calls the setting wrong.
+// The actions are kill (SIGKILL), stop (SIGSTOP), stall:<ms> (the thread sleeps) and error. An
+// action with @n happens only the n-th time that the process reaches the failpoint. Every build has
+// failpoints: while none is armed, reaching a failpoint costs one relaxed load, and its name is not
+// computed. Daemons log a warning when failpoints are armed.
 #pragma once
 
 #include <atomic>
@@ -20,15 +20,15 @@ namespace paracord {
 // The environment variable that arms failpoints.
 inline constexpr char kFailpointsVariable[] = "PARACORD_FAILPOINTS";
 
-// Whether any failpoint is armed. Set once, before main, from the environment.
+// Whether any failpoint is armed. Set once, from the environment, before main.
 // Constant-initialised, because code that runs before main may reach a failpoint.
 extern std::atomic<bool> failpoints_armed;
 
-// Returns the value of the environment variable, for a message; empty if no failpoint is armed.
+// Returns the value of the environment variable; "" if the variable is not set.
 std::string ArmedFailpoints();
 
-// Carries out the action armed for the failpoint `name`, if any. Returns INTERNAL for the action
-// "error", otherwise OK. Thread-safe.
+// Carries out the action of the failpoint `name`, if the failpoint is armed. Returns INTERNAL for
+// the action "error", otherwise OK. Thread-safe.
 absl::Status HitFailpoint(std::string_view name);
 
 #define FAILPOINT(name)                                                            \

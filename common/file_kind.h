@@ -1,5 +1,4 @@
-// Recognises the kind of a file by the first bytes, for errors that name the kind and often a
-// remedy.
+// Recognises the kind of a file by its first bytes, for errors that name the kind.
 #pragma once
 
 #include <cstddef>
@@ -8,15 +7,15 @@
 
 namespace paracord {
 
-// FileKind needs no more than so many bytes of a file's beginning.
+// FileKind looks at no more than this number of bytes.
 constexpr size_t kFileKindBytes = 512;
 
-// Returns what the file is, in many cases with a remedy: "a PDF file", "a gzip file; unpack it";
-// "empty" if there are no bytes, and "" if the kind is unknown.
+// Returns the kind of a file that begins with `beginning`, often with a remedy: "a PDF file", "a
+// gzip file; unpack it". Returns "empty" if `beginning` is empty, and "" if the kind is unknown.
 std::string FileKind(std::string_view beginning);
-// Whether the bytes begin an HTML page. A reader of text could take such a page for data.
+// Whether `beginning` is the beginning of an HTML page.
 bool IsHtmlPage(std::string_view beginning);
-// Returns FileKind as the end of a sentence: "; it is a PDF file", or "" if the kind is unknown.
+// Returns FileKind as the end of a sentence: "; it is a PDF file"; "" if the kind is unknown.
 std::string FileKindHint(std::string_view beginning);
 
 }  // namespace paracord

@@ -1,4 +1,4 @@
-// True if all numbers are finite. Vectorised, without branches in the loop.
+// Whether all of many numbers are finite, by a vectorised loop.
 #pragma once
 
 #include <span>

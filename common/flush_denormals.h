@@ -1,7 +1,7 @@
-// While an object of this class lives, float arithmetic of the object's thread flushes denormal
-// numbers to zero (on x86-64 and arm64). An optimizer's moments of weights without gradients decay
-// into denormals, which make arithmetic a hundred times slower. Optimizers and Keras models compute
-// under FlushDenormals, and so give equal results on every thread.
+// While an object of this class lives, the float arithmetic of the thread that made the object
+// flushes denormal numbers to zero (on x86-64 and arm64). The moments that an optimizer keeps of
+// weights without gradients decay into denormal numbers, which make arithmetic a hundred times
+// slower. Optimizers and Keras models compute under FlushDenormals on every thread.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,8 @@
-// Ties callbacks to the lifetime of an object on an event loop: a callback given to a loop, an
-// executor or a call may outlive the object, and must then do nothing. The gate is the object's
-// last member, and closes before the other members are destroyed. Any thread may copy the results
-// of Enter and Hold, but only the loop's thread, where the gate closes, may use them.
+// Keeps callbacks from using an object that no longer exists. An event loop, an executor or a
+// network may run a callback after the object that gave the callback away is destroyed; the
+// callback must then do nothing. The object is used on the thread of an event loop, and has a Gate
+// as its last member: the gate closes before the other members are destroyed. Any thread may copy
+// the results of Enter and Hold; only the loop's thread, which destroys the gate, may use them.
 #pragma once
 
 #include <memory>
@@ -18,7 +19,7 @@ class Gate {
   Gate(const Gate&) = delete;
   Gate& operator=(const Gate&) = delete;
 
-  // Outlives the gate, and tells whether the gate is still open.
+  // Tells whether the gate is still open. A Pass may outlive the gate.
   class Pass {
    public:
     bool open() const { return *open_; }
@@ -30,7 +31,7 @@ class Gate {
   };
   Pass Hold() const { return Pass(open_); }
 
-  // Returns a function that calls `fn` with its arguments if the gate is open.
+  // Returns a function that passes its arguments to `fn` if the gate is open.
   template <class Fn>
   auto Enter(Fn fn) const {
     return [pass = Hold(), fn = std::move(fn)](auto&&... args) mutable {
@@ -38,8 +39,8 @@ class Gate {
     };
   }
 
-  // Returns a function for any thread, which posts Enter(fn) to the loop. The loop outlives the
-  // function.
+  // Returns a function for any thread, which posts Enter(fn) to `loop`. The loop must outlive the
+  // returned function.
   template <class Fn>
   auto EnterOn(EventLoop& loop, Fn fn) const {
     return [&loop, enter = Enter(std::move(fn))](auto... args) {
@@ -52,8 +53,9 @@ class Gate {
   const std::shared_ptr<bool> open_ = std::make_shared<bool>(true);
 };
 
-// The gate of an object shared between threads by std::shared_ptr: Enter's function holds the
-// object while `fn` runs, on any thread, and does nothing once the last holder has let go.
+// A base class for an object that several threads share by std::shared_ptr. The function that Enter
+// returns calls `fn` on the calling thread, and keeps the object alive meanwhile. Once no
+// std::shared_ptr to the object is left, the function does nothing.
 template <class T>
 class SharedGate : public std::enable_shared_from_this<T> {
  protected:

@@ -1,7 +1,7 @@
-// A histogram with fixed buckets. Each bucket counts the values above the previous bound and up to
-// its own bound; monitor/metric_set.cc makes the cumulative counts of Prometheus from them. The
-// measuring code owns the histogram and calls Observe from any thread; a reader calls Read at any
-// time. A Snapshot may count a value that is not in its sum yet.
+// A histogram with fixed buckets. A bucket counts the values above the bound of the bucket before
+// it, and up to its own bound; monitor/metric_set.cc adds up the cumulative counts that Prometheus
+// wants. Any thread may call Observe and Read at any time. A Snapshot may count a value that its
+// sum lacks.
 #pragma once
 
 #include <algorithm>
@@ -14,16 +14,17 @@
 
 namespace paracord {
 
-// Upper bounds in seconds, for times from below a millisecond to minutes.
+// Upper bounds for times in seconds, from below a millisecond to a minute.
 inline constexpr double kSecondsBounds[] = {0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,
                                             0.25,   0.5,   1,      2.5,   5,    10,    30,   60};
-// Upper bounds for small counts, such as staleness.
+// Upper bounds for small counts.
 inline constexpr double kCountBounds[] = {0, 1, 2, 3, 4, 6, 8, 12, 16, 32, 64, 128};
 
 class Histogram {
  public:
   struct Snapshot {
-    std::vector<double> bounds;  // upper, inclusive, ascending
+    // The upper bound of each bucket but the last, ascending; a bucket includes its bound.
+    std::vector<double> bounds;
     // One count for each bucket. The last bucket has the values above all bounds.
     std::vector<uint64_t> counts;
     double sum = 0;
@@ -52,9 +53,8 @@ class Histogram {
   std::atomic<double> sum_{0};
 };
 
-// Returns the seconds of a monotonic clock that is finer than the event loop's milliseconds, for
-// reported figures only. No decision may depend on this clock, because the simulator does not
-// control it.
+// Returns seconds of a monotonic clock that is finer than the event loop's milliseconds. For
+// reported figures only: the simulator does not control this clock.
 inline double FigureSeconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }

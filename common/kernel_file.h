@@ -1,13 +1,12 @@
-// Reads the small files of /proc and /sys in which the kernel describes itself and its processes.
-// Any thread.
+// Reads the small files in /proc and /sys by which the kernel describes itself and its processes.
 #pragma once
 
 #include <string>
 
 namespace paracord {
 
-// Returns the first 4 MiB of a kernel file; "" if unreadable. Files (common/files.h) cannot read
-// kernel files, because their reported size is 0.
+// Returns the contents of a kernel file, up to about 4 MiB; "" if the file cannot be read.
+// Files::ReadWhole cannot read kernel files, because the kernel reports a size of 0 for them.
 std::string ReadKernelFile(const std::string& path);
 
 }  // namespace paracord

@@ -1,7 +1,7 @@
-// The status of a request above a limit that waiting and repeating do not change: a message size, a
-// share of the memory, a number of rows. The data of the request may be right: its batch does not
-// count as failed. The code is OUT_OF_RANGE, on the wire as well (docs/wire.md); the message names
-// the limit and the setting to raise.
+// The status of a request that exceeds a limit, such as a message size, a share of the memory or a
+// number of rows: to wait and to repeat the request would not help. The gradients in the request
+// may be right, so its batch does not count as failed. The code is OUT_OF_RANGE, also in messages
+// (docs/wire.md). The text names the limit and the setting to raise.
 #pragma once
 
 #include "absl/status/status.h"

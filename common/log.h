@@ -1,8 +1,9 @@
-// Logs a line for each event, with role and task. Each role owns a Logger; all Loggers write to the
-// process's spdlog logger, set up by main and silenced by the simulator. A named argument listed in
-// kLogFields becomes a field of a JSON line, even if the format does not use it: log.Warn("{peer}
-// is gone", "peer"_a = task). A format uses named arguments only, or none. This header includes fmt
-// only, because spdlog's headers cost each file three seconds of compile time.
+// Logs a line for each event, with the task of the process or the part of the program that writes
+// the line. All Loggers write to the one spdlog logger of the process, which main sets up and the
+// simulator silences. A named argument whose name is in kLogFields becomes a field of a JSON line,
+// even if the format does not use the argument: log.Warn("{peer} is gone", "peer"_a = task). A
+// format has either only named arguments or none. This header includes fmt only, because the
+// headers of spdlog cost each file three seconds of compile time.
 #pragma once
 
 #include <string>
@@ -14,14 +15,14 @@ namespace paracord {
 
 using namespace fmt::literals;  // "peer"_a
 
-// The subject of a line, such as a task or a certificate; the subject's address; why it happened.
+// `peer`: what a line is about, such as a task or certificate. `reason`: why it happened.
 inline constexpr const char* kLogFields[] = {"peer", "address", "reason"};
 
 enum class LogLevel { kDebug, kInfo, kWarn, kError };
 
 class Logger {
  public:
-  explicit Logger(std::string task) : task_(std::move(task)) {}  // a task is "ps:0"
+  explicit Logger(std::string task) : task_(std::move(task)) {}  // `task` is such as "ps:0"
 
   template <class... Args>
   void Debug(fmt::format_string<Args...> format, Args&&... args) const {
@@ -46,7 +47,7 @@ class Logger {
   const std::string task_;
 };
 
-// Returns "" if the level exists (debug, info, warn, error, off), otherwise the problem.
+// Returns "" if the level exists (debug, info, warn, error, off), otherwise an error message.
 std::string CheckLogLevel(const std::string& level);
 
 // Sets up the process's logger, which writes lines of text to stderr.

@@ -1,16 +1,17 @@
-// The state of a metric over some examples, and its value. States merge by addition, so an
-// evaluation may be split over any number of workers: the value is that of all examples.
+// The state of a metric over some examples, and the metric's value. States are merged by addition:
+// if workers share an evaluation, the merged state gives the value for all examples together.
 #pragma once
 
 #include "proto/paracord.pb.h"
 
 namespace paracord {
 
-// sum += state, element by element; an empty sum takes the state's kind and size.
+// Adds `state` to `sum`, element by element. An empty `sum` takes over the kind and size.
 void MergeMetric(const MetricState& state, MetricState& sum);
 
-// Returns the value of a state, by its kind. For a mean, values = {sum over the examples, sum of
-// their weights}; 0 if the weights sum to 0. NaN if the state has too few values.
+// Returns the value of a metric from its state. For a mean, `values` has the sum over the examples
+// and the sum of their weights, and the value is 0 if the weights sum to 0. Returns NaN if the
+// state has too few values for its kind.
 double MetricValue(const MetricState& state);
 
 }  // namespace paracord

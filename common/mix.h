@@ -1,5 +1,6 @@
-// A pure hash of integers and texts, equal on every machine, for shuffling and dropout. Not for
-// hash tables whose keys strangers choose.
+// A pure hash of integers and texts, equal on every machine: for shuffling and other random
+// choices, for fingerprints, and for hash tables. A table whose keys strangers choose must mix in a
+// secret, too.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +8,7 @@
 
 namespace paracord {
 
-// The finalizer of splitmix64 (Steele et al., "Fast splittable pseudorandom number generators",
-// 2014), a bijection.
+// A step of splitmix64 (Steele et al., "Fast splittable pseudorandom number generators", 2014).
 inline uint64_t Mix64(uint64_t x) {
   x += 0x9e3779b97f4a7c15;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;

@@ -1,5 +1,6 @@
-// std::mutex with clang's thread-safety annotations (absl/base/thread_annotations.h). absl::Mutex
-// has them, too, but TSan understands only std::mutex.
+// std::mutex with the annotations of clang's thread-safety analysis
+// (absl/base/thread_annotations.h). absl::Mutex has them, too, but the thread sanitizer only knows
+// std::mutex.
 #pragma once
 
 #include <mutex>

@@ -1,6 +1,6 @@
-// A parallel loop on a thread pool shared by the process. The caller works on its own loop, too,
-// and never waits for helpers busy with other loops; loops may be started from many threads at
-// once. `body` must not start a loop that waits for the end of the loop of `body`.
+// A parallel loop on a pool of threads that the process shares. The thread that starts a loop works
+// on the loop, too, and never waits for threads of the pool that are busy with other loops. Several
+// threads may start loops at once. A `body` must not wait for the end of its own loop.
 #pragma once
 
 #include <cstddef>
@@ -8,12 +8,12 @@
 
 namespace paracord {
 
-// Sets how many threads a loop may use, including the caller; 1 by default. Called before any loop;
-// only the first call with more than 1 counts.
+// Sets how many threads may work on a loop, including the thread that starts the loop; by default
+// 1. To be called before any loop. Only the first call with more than 1 has an effect.
 void SetParallelThreads(int threads);
 
-// Runs body(0) ... body(count - 1), in any order, possibly at the same time, and returns when all
-// calls have returned.
+// Calls body(0), ..., body(count - 1) in any order or at once, and returns when all these calls
+// have returned.
 void ParallelFor(size_t count, const std::function<void(size_t)>& body);
 
 }  // namespace paracord

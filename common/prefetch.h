@@ -1,9 +1,8 @@
-// Prefetches memory about to be read or written, to overlap loads of several places. Any address is
-// allowed; the only effect is on caches.
+// Prefetches memory that is about to be read or written, so that loads from several addresses
+// overlap. Any address is allowed. The only effect is on the caches of the processor.
 //
-// No other file uses __builtin_prefetch. g++ 12 regards a function with nothing but a prefetch as
-// free of effects and drops its calls; the empty volatile assembly counts as an effect and emits no
-// instruction.
+// No other file uses __builtin_prefetch: g++ 12 drops calls of a function with nothing but a
+// prefetch. The empty volatile assembly prevents that, and emits no instruction.
 #pragma once
 
 namespace paracord {

@@ -1,7 +1,7 @@
-// Marks a rare branch. The simulation's tests fail if their seeds miss a probe of the coordinator,
-// the ps or the simulation, unless they list it as out of reach. A probe is registered before main,
-// whether or not any code reaches it. Counting is thread-safe, and cheap enough for rare branches
-// in every build.
+// Counts how often a rare branch is taken. Tests of the simulation fail if a probe of the
+// coordinator, the ps or the simulation was never hit in the tests, unless they list the probe as
+// out of reach. A probe is registered before main, whether or not its branch is ever taken.
+// Counting is thread-safe, and cheap enough for rare branches in every build.
 //   PROBE("ps.push.gap");
 #pragma once
 
@@ -18,7 +18,7 @@ struct ProbeCount {
   uint64_t hits;
 };
 
-// Every probe linked into this program, sorted by name. Probes of equal names are counted together.
+// Returns a ProbeCount for each name, sorted by name. Probes with equal names are counted together.
 std::vector<ProbeCount> ProbeCounts();
 
 class Probe {
@@ -36,7 +36,7 @@ class Probe {
 template <size_t n>
 struct ProbeName {
   char text[n] = {};
-  // Implicit, because a string literal is converted to the argument of the template below.
+  // Implicit, because PROBE passes a string literal as the argument of the template below.
   constexpr ProbeName(const char (&literal)[n]) {  // NOLINT(google-explicit-constructor)
     for (size_t i = 0; i < n; ++i) text[i] = literal[i];
   }

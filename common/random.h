@@ -1,5 +1,5 @@
-// Random numbers for identities and jitter. Not for the data plan, initial values and dropout,
-// which are pure functions of the job's seed (common/counter_random.h).
+// Random numbers for run ids, boot ids and random delays. Not for the data plan, initial values and
+// dropout, which are pure functions of the job's seed (common/mix.h, common/counter_random.h).
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// Allows each of many keys a number of events in a window of time. A key's first event begins its
-// window; the first event after the window's end begins another. A key is kept as its 64-bit hash.
-// The caller tells the time; one thread.
+// Allows each of many keys a number of events in a window of time. The first event of a key begins
+// the key's window. The first event after the end of the window begins a new window. The object
+// keeps only a 64-bit hash of a key. The caller passes the time. Used by one thread.
 #pragma once
 
 #include <cstddef>
@@ -14,13 +14,13 @@ namespace paracord {
 
 class RateLimit {
  public:
-  // Allows `times_max` events in `window_ms`. Remembers at most `keys_max` keys: a further key
-  // makes the object forget all keys.
+  // Allows a key `times_max` events in `window_ms`. Remembers at most `keys_max` keys: when another
+  // key comes, the object forgets all keys before it.
   RateLimit(uint32_t times_max, int64_t window_ms, size_t keys_max)
       : times_max_(times_max), window_ms_(window_ms), keys_max_(keys_max) {}
 
-  // Counts an event of the key. Returns false, and counts nothing, if the key has had `times_max`
-  // events in its window.
+  // Counts an event of the key and returns true. If the key has had `times_max` events in its
+  // window, counts nothing and returns false.
   bool Allow(const std::string& key, int64_t now_ms) {
     const uint64_t hash = absl::HashOf(key);
     auto at = windows_.find(hash);

@@ -1,8 +1,9 @@
-// Memory of this process that other processes of the host may map: memory files (memfd), which
-// vanish with the last process that holds them. Large arrays to be sent (parameters, gradients) are
-// allocated here; a peer on this host reads them in place (net/shared_connection.h). A memory file
-// is a segment, from which arrays get parts; free parts are reused. Process-wide, thread-safe.
-// Before EnableSharedMemory, and on systems without memory files, all memory is ordinary.
+// Memory of this process that other processes on the host may map: memory files (memfd), each of
+// which vanishes with the last process that has it open or mapped. Large arrays that are to be sent
+// (parameters, gradients) are allocated here, and a peer on this host reads them where they are
+// (net/shared_connection.h). A memory file is called a segment. An array gets a part of a segment,
+// and freed parts are used again. Thread-safe. Before EnableSharedMemory, and on systems without
+// memory files, all memory is ordinary.
 #pragma once
 
 #include <cstddef>
@@ -14,11 +15,10 @@
 
 namespace paracord {
 
-// Turns memory files on. Returns false if the system has none.
+// Turns on allocation from memory files. Returns false if the system has none.
 bool EnableSharedMemory();
 
-// Never returns null; aligned to 64 bytes. Arrays below 8 KiB get ordinary memory, because their
-// bytes are copied when sent.
+// Never returns null. The memory is aligned to 64 bytes, and ordinary if `bytes` is below 8 KiB.
 void* AllocateShared(size_t bytes);
 void FreeShared(void* memory, size_t bytes);
 
@@ -26,26 +26,28 @@ struct SharedPlace {
   uint64_t segment = 0;  // segments are numbered from 1
   uint64_t offset = 0;   // bytes
 };
-// Returns the segment and offset of `memory`; nullopt for ordinary memory.
+// Returns where `memory` is in its segment; nullopt for ordinary memory.
 std::optional<SharedPlace> FindShared(const void* memory);
 
-// Returns to the kernel the segments without a used part since the previous call, while more than
-// kIdleKept bytes of parts are free. Peers keep their mappings until told
-// (net/shared_connection.h). Not for a process that uses FindSharedSegment.
+// Gives segments back to the kernel, as long as more than kIdleKept bytes of parts are free:
+// segments of which no part has been in use since the previous call. A peer keeps its mapping of a
+// segment until told (net/shared_connection.h). Not for a process that uses FindSharedSegment.
 void TrimSharedMemory();
 inline constexpr uint64_t kIdleKept = 32 << 20;
-// Returns the bytes of free parts, which are still resident.
+// Returns how many bytes of parts are free. Free parts still take memory.
 uint64_t IdleSharedBytes();
-// Returns how many segments were returned to the kernel so far, and whether `segment` was not.
+// Returns how many segments have been given back to the kernel so far.
 uint64_t SharedSegmentsClosed();
+// Returns false once `segment` has been given back to the kernel.
 bool IsSharedSegmentOpen(uint64_t segment);
 
-// Returns the whole segment around `memory`, mapped until the process ends; nullopt for ordinary
-// memory.
+// Returns the whole segment around `memory`, which stays mapped until the process ends if nobody
+// calls TrimSharedMemory; nullopt for ordinary memory.
 std::optional<std::span<const char>> FindSharedSegment(const void* memory);
 
 struct SharedSegment {
-  int fd = -1;  // owned by the allocator; open until the segment is returned to the kernel
+  // Open until the segment is given back; not to be closed.
+  int fd = -1;
   uint64_t bytes = 0;
 };
 SharedSegment GetSharedSegment(uint64_t segment);
@@ -53,12 +55,12 @@ SharedSegment GetSharedSegment(uint64_t segment);
 // A peer's segment, mapped read-only. While mapped, its file can neither shrink nor vanish.
 class SharedMapping {
  public:
-  // The most segments mapped at once, of all peers together: a quarter of the mappings that Linux
-  // allows a process. A segment has at least 64 MiB.
+  // The most segments mapped at once: a quarter of the mappings that Linux allows by default.
   static constexpr int kMappingsMax = 16384;
 
-  // Maps `fd` and closes it. Returns nullopt unless `fd` is a file of at least `bytes` bytes,
-  // sealed against shrinking, or if kMappingsMax is reached.
+  // Maps the first `bytes` bytes of `fd`, and closes `fd` in any case. Returns nullopt if `fd` is
+  // no file of at least `bytes` bytes that is sealed against shrinking, or if no more can be
+  // mapped.
   static std::optional<SharedMapping> Map(int fd, uint64_t bytes);
   SharedMapping(SharedMapping&& other) noexcept;
   SharedMapping& operator=(SharedMapping&&) = delete;
@@ -72,7 +74,7 @@ class SharedMapping {
   uint64_t bytes_;
 };
 
-// Allocates by AllocateShared, for arrays whose owner picks the memory resource at run time.
+// Calls AllocateShared, for an array whose memory resource is picked at run time.
 std::pmr::memory_resource* SharedMemoryResource();
 
 template <class T>

@@ -1,4 +1,4 @@
-// RETURN_IF_ERROR and ASSIGN_OR_RETURN for absl::Status, missing in this version of abseil.
+// RETURN_IF_ERROR and ASSIGN_OR_RETURN for absl::Status, which this version of abseil lacks.
 #pragma once
 
 #include <utility>

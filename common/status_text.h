@@ -1,4 +1,4 @@
-// The message of a status, and texts to send to other processes.
+// The message of a status, and texts that may be sent to other processes.
 #pragma once
 
 #include <string>
@@ -10,8 +10,9 @@ namespace paracord {
 
 inline std::string Text(const absl::Status& status) { return std::string(status.message()); }
 
-// Makes text safe to send in a message or with a gRPC status: receivers parse only UTF-8, and gRPC
-// limits headers. Bytes that are not UTF-8 become U+FFFD; longer text is cut and ends with "...".
+// Returns a text that may be sent in a message or with a gRPC status: receivers accept only UTF-8,
+// and gRPC limits headers. Bytes that are not UTF-8 become U+FFFD. If the result would have more
+// than kSendableBytesMax - 3 bytes, the text is cut off and ends with "...".
 inline constexpr size_t kSendableBytesMax = 2048;
 std::string Sendable(std::string_view text);
 inline std::string Sendable(const absl::Status& status) { return Sendable(Text(status)); }

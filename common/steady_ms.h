@@ -1,4 +1,4 @@
-// The clock of code outside the simulation: sockets, threads, processes.
+// The clocks of code that does not run in the simulation: sockets, threads, processes.
 #pragma once
 
 #include <algorithm>
@@ -22,9 +22,10 @@ inline int64_t UnixMs() {
       .count();
 }
 
-// Limits log lines about actions that a peer can repeat at will: at most one a second. Each line
-// doubles the wait for the next, up to kMostMs; if a wait has been over for kMostMs when the next
-// line comes, the wait is a second again. Thread-safe.
+// Limits how often a peer can make this process log, by an action that the peer may repeat at will.
+// Now returns whether a line may be written. After each line there is a wait, first of a second and
+// then twice as long as the one before, up to kMostMs. If a line comes kMostMs or more after the
+// end of a wait, the next wait is a second again. Thread-safe.
 class OncePerSecond {
  public:
   static constexpr int64_t kLeastMs = 1000;
@@ -42,7 +43,7 @@ class OncePerSecond {
 
  private:
   std::atomic<int64_t> next_ms_{-kMostMs};
-  std::atomic<int64_t> wait_ms_{kLeastMs};  // after the last line
+  std::atomic<int64_t> wait_ms_{kLeastMs};  // the wait that followed the last line
 };
 
 }  // namespace paracord

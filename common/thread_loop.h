@@ -1,5 +1,5 @@
-// The real event loop, run by the thread that calls Run, and the real executor, with a thread of
-// its own. Owned by main.
+// The event loop of real programs, which runs on the thread that calls Run, and their executor,
+// which has a thread of its own. Owned by main.
 #pragma once
 
 #include <condition_variable>
@@ -24,7 +24,7 @@ class ThreadLoop : public EventLoop {
   TimerId PostAfter(int64_t delay_ms, std::function<void()> fn) override;
   void Cancel(TimerId id) override;
 
-  // Runs functions on the calling thread until Stop. Posts after Stop are dropped.
+  // Runs posted functions on the calling thread until Stop is called, and then no more.
   void Run();
   void Stop();  // may be called from any thread
 
@@ -38,8 +38,8 @@ class ThreadLoop : public EventLoop {
   std::map<TimerId, int64_t> due_ms_ ABSL_GUARDED_BY(mu_);
 };
 
-// Posts the `done` functions to `loop`, which must outlive the executor. The destructor drops work
-// not yet begun, and waits for the end of the work that runs.
+// Posts each `done` to `loop`, which must outlive the executor. The destructor drops every `work`
+// that has not begun, and waits for the end of a `work` that is running.
 class ThreadExecutor : public Executor {
  public:
   explicit ThreadExecutor(EventLoop& loop);

@@ -1,5 +1,4 @@
-// Starts a thread if the system has room for another; for work that the caller can also do itself
-// or in another way.
+// Starts a thread, unless the system has no room for another.
 #pragma once
 
 #include <optional>
@@ -9,7 +8,7 @@
 
 namespace paracord {
 
-// Returns nullopt if the system's limits of processes or memory are reached.
+// Returns nullopt if the system gives this process no further thread.
 template <class Body>
 std::optional<std::thread> TryThread(Body body) {
   try {

@@ -1,4 +1,4 @@
-// UTF-8 as in RFC 3629: no overlong forms, no surrogates, nothing beyond U+10FFFF.
+// UTF-8 as in RFC 3629: overlong forms, surrogates and codes beyond U+10FFFF are invalid.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ Utf8Char FirstUtf8(std::string_view text);
 // Returns the size of the longest prefix of `text` made of whole, valid characters.
 size_t Utf8Prefix(std::string_view text);
 
-// Appends a character; an invalid code becomes U+FFFD, the replacement character.
+// Appends the character `code`. An invalid code becomes U+FFFD, the replacement character.
 void AppendUtf8(uint32_t code, std::string& out);
 
 }  // namespace paracord

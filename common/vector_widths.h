@@ -1,18 +1,20 @@
-// A loop compiled for vectors of 128, 256 and 512 bits on x86-64; the widest that the processor
-// supports is picked at run time. Other processors have a single version. Used in .cc files only:
+// Compiles a loop for vectors of 128, 256 and 512 bits on x86-64, and picks the widest that the
+// processor supports at run time. On other processors the loop has a single version. Used in .cc
+// files only:
 //   PARACORD_KERNEL float SumOf(...) { a plain loop }
 //   PARACORD_WIDTHS(float, SumWide, (std::span<const float> x), SumOf(x))
 //   static const auto sum = PICK_WIDTH(SumWide);
-// No version uses fused multiply-add: the bits are equal everywhere.
+// The build allows no fused multiply-add, so the bits of the result are the same in all versions if
+// the loop itself does not depend on the width.
 #pragma once
 
-// Has the loop inlined into each version; a loop that is called would be compiled only once, for
-// the narrowest vectors.
+// Makes the compiler inline the loop into each version. A loop that is called instead would be
+// compiled only once, for the narrowest vectors.
 #define PARACORD_KERNEL [[gnu::always_inline]] inline
 
-// Precedes a loop that both compilers must vectorise for every width (a test checks). Promises that
-// no iteration reads or writes an element written by another iteration; an iteration may read its
-// own output, because arrays are identical or disjoint.
+// Precedes a loop that gcc and clang must both vectorise for every width (a test checks that).
+// Promises that no iteration reads or writes an element that another iteration writes. An iteration
+// may read the element that it writes itself: input and output arrays are identical or disjoint.
 #ifdef __clang__
 #define PARACORD_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #else

@@ -1,5 +1,5 @@
-// A thread that runs functions one after another, to create a device's per-thread state only once.
-// Owned and used by a single thread, which calls Wait before the next Start.
+// A thread that runs functions one after another, so that what a device keeps for each thread is
+// made only once. Used by one thread, which calls Wait before the next Start.
 #pragma once
 
 #include <condition_variable>
@@ -27,8 +27,8 @@ class WorkThread {
 
   // Whether the system had room for the thread.
   bool there() const { return thread_.has_value(); }
-  // Begins to run `work`, which must not throw, on the thread. If the system gave no thread, runs
-  // `work` on the calling thread before returning.
+  // Begins to run `work`, which must not throw, on the thread. If there() is false, runs `work` on
+  // the calling thread instead, and returns when `work` has ended.
   void Start(std::function<void()> work) {
     if (!thread_.has_value()) return work();
     {
@@ -37,7 +37,7 @@ class WorkThread {
     }
     changed_.notify_all();
   }
-  // Returns when the started function has ended.
+  // Waits until the function of the last Start has ended.
   void Wait() ABSL_NO_THREAD_SAFETY_ANALYSIS {
     std::unique_lock<std::mutex> lock(mu_.native());
     changed_.wait(lock, [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return work_ == nullptr; });
@@ -60,7 +60,7 @@ class WorkThread {
 
   Mutex mu_;
   std::condition_variable_any changed_;
-  std::function<void()> work_ ABSL_GUARDED_BY(mu_);  // null: nothing is to be done
+  std::function<void()> work_ ABSL_GUARDED_BY(mu_);  // null: there is nothing to run
   bool ends_ ABSL_GUARDED_BY(mu_) = false;
   std::optional<std::thread> thread_;
 };

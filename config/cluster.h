@@ -1,4 +1,4 @@
-// The members of the cluster and the task of this process, read from TF_CONFIG in every form that
+// The members of the cluster and the task of this process, read from TF_CONFIG in the forms that
 // TensorFlow and the Kubeflow operator write.
 #pragma once
 
@@ -23,35 +23,35 @@ struct Task {
 };
 
 struct Cluster {
-  // Addresses are "host:port", "[v6]:port" or "unix:/path"; an empty one was left out of TF_CONFIG.
+  // Addresses are "host:port", "[v6]:port" or "unix:/path"; "": TF_CONFIG names no coordinator.
   std::string coordinator;
-  std::vector<std::string> ps;              // addresses by index; "" for an index without a ps
+  std::vector<std::string> ps;              // addresses by index; "": an index without a ps
   std::map<uint32_t, std::string> workers;  // addresses by index; indices may be missing
   std::map<uint32_t, std::string> evaluators;
-  std::optional<Task> task;  // the task of this process; nullopt in a file that all tasks share
+  std::optional<Task> task;  // of this process; nullopt: TF_CONFIG names none
 };
 
-// Returns the error that the process `whose` (its name for people) has no address in the cluster.
-// The error advises to give the address at `key` or to follow `remedy`.
+// Returns the error that the process `whose` (a name for people) has no address in the cluster. The
+// error advises to give the address at `key` of the cluster, or to follow `remedy`.
 absl::Status NoAddress(const Cluster& cluster, const std::string& whose, const std::string& key,
                        const std::string& remedy);
 
-// Returns nullopt for an empty text or object: without TF_CONFIG the run is local. An error names
-// each wrong key, or the line that is no JSON.
+// Returns nullopt for an empty text or an empty object: there is no cluster. An error names each
+// wrong key, or the line that is no JSON.
 absl::StatusOr<std::optional<Cluster>> ParseTfConfig(const std::string& json);
 
 // Parses "worker:1", "ps:0", "chief", "master", "coordinator" or "evaluator".
 absl::StatusOr<Task> ParseTask(const std::string& text);
 
-// Whether an address leads every host to itself, as localhost does.
+// Whether a host that dials the address reaches itself, as at localhost. False for unix sockets.
 bool IsLoopback(const std::string& address);
 // True for loopback addresses and unix sockets.
 bool StaysHere(const std::string& address);
-// Names a task whose address other hosts can dial, such as "cluster.ps[1] is 10.0.0.2:7401"; "" if
-// StaysHere(address) for every known address.
+// Names the coordinator, a ps or a worker whose address other hosts can dial, such as
+// "cluster.ps[1] is 10.0.0.2:7401"; "" if StaysHere is true for all their addresses.
 std::string TaskElsewhere(const Cluster& cluster);
 
-// Checks the form of one address. The error names `key`.
+// Checks the form of one address. An error names `key`.
 absl::Status CheckAddress(const std::string& address, const std::string& key);
 // Checks the form of each address (its key is `key`[i]), and that no address occurs twice.
 absl::Status CheckAddresses(const std::vector<std::string>& addresses, const std::string& key);

@@ -1,7 +1,7 @@
-// The flags of a program, which the program declares at its start. Parsing, --help, the manual page
-// (--help=man) and shell completion (--help=words) follow from the declarations. Accepts `--flag
-// value` and `--flag=value`; `--` ends the flags. Used in main, in one thread; the targets must
-// outlive the Flags.
+// The flags of a program. The program declares its flags at its start; parsing, --help, the manual
+// page (--help=man) and the words for shell completion (--help=words) follow from the declarations.
+// Accepts `--flag value` and `--flag=value`; `--` ends the flags. Used in main's thread; the
+// targets must outlive the Flags.
 #pragma once
 
 #include <cstdint>
@@ -25,9 +25,10 @@ class Flags {
   // machine."
   Flags(std::string program, std::string summary);
 
-  // `name` has no dashes; `value` is the placeholder in help ("N", "FILE"). A flag that is not
-  // given leaves *out unchanged: the value before Parse is the default, and help shows the default
-  // of strings and integers.
+  // String, Strings, Integer and Switch declare a flag. `name` has no dashes; `value` is the
+  // placeholder in help ("N", "FILE"). A flag that is not given leaves *out unchanged: the value
+  // before Parse is the default. Help shows the default of an integer or of a string that is not
+  // empty; an optional has none.
   void String(std::string name, std::string value, std::string help, std::string* out);
   void String(std::string name, std::string value, std::string help,
               std::optional<std::string>* out);
@@ -39,27 +40,29 @@ class Flags {
   void Integer(std::string name, std::string value, std::string help, int64_t low, int64_t high,
                std::optional<int64_t>* out);
   void Switch(std::string name, std::string help, bool* out);  // --name, --name=false
-  // Declares --version, which prints `text` and a line break, and wins over all flags but --help.
+  // Declares --version, which prints `text` and a line break. If --version is given, Parse reports
+  // no problems.
   void Version(std::string text) { version_ = std::move(text); }
   // Declares an argument without a flag. Arguments are given in the order of their declarations.
   void Positional(std::string name, std::string help, std::string* out);
   // Declares an argument that may be left out. Called after all calls of Positional.
   void OptionalPositional(std::string name, std::string help, std::string* out);
 
-  // Returns INVALID_ARGUMENT with one line a problem: an unknown flag with the nearest known name,
-  // a missing or malformed value, a flag that is given twice, a missing or superfluous argument.
-  // --help (-h) in any form makes Parse ignore everything else.
+  // INVALID_ARGUMENT has one line for each problem: an unknown flag (with the nearest known name),
+  // a missing or malformed value, a flag of a single value that is given twice, a missing or
+  // superfluous argument. After --help, in any form, or -h, Parse looks at no further argument and
+  // reports no problem.
   absl::Status Parse(std::span<const std::string> args);
   bool help_wanted() const { return help_wanted_; }
   bool version_wanted() const { return version_wanted_; }
   std::string Help() const;
   std::string ManPage() const;
-  // Returns one line for each argument and flag, with three fields separated by tabs: the flag
-  // ("--dir"), or "" for an argument; the placeholder of the value ("DIR"), "" for a switch, or the
-  // name of an argument; the help.
+  // Returns a line for each argument and flag, with three fields separated by tabs: the flag
+  // ("--dir"), or "" for an argument; the placeholder of the flag's value ("DIR"; "" for a switch),
+  // or the name of the argument; the help.
   std::string Words() const;
-  // Parses, then prints help or version if wanted, or the problems with `program` before them.
-  // Returns the exit code to leave with, or nullopt to go on.
+  // Parses. Then prints help or version to `out` if asked for, or else the problems, after
+  // `program`, to `err`. Returns the exit code to leave with, or nullopt to go on.
   std::optional<int> ParseOrExit(std::span<const std::string> args, const std::string& program,
                                  std::ostream& out, std::ostream& err);
 
@@ -82,9 +85,9 @@ class Flags {
   // Returns "", or why `text` is no value of the flag.
   static std::string Set(const Entry& entry, const std::string& text);
   static std::string Default(const Entry& entry);
-  static std::string HelpOf(const Entry& entry);            // with the default
+  static std::string HelpOf(const Entry& entry);            // the help, with the default
   std::string NearestFlag(const std::string& shown) const;  // "" if none is near
-  // Returns --help, and --version if declared, each with its help.
+  // Returns --help, and --version if it is declared, each with its help.
   std::vector<std::pair<std::string, std::string>> OwnFlags() const;
   void ParsePositional(const std::string& arg, size_t place, Problems& problems);
 

@@ -1,7 +1,7 @@
 // The job: everything that must agree across the cluster. The coordinator reads it from a file,
-// inlines the model and makes paths absolute; ps and workers get the canonical JSON from the
-// coordinator. Parsing reports all problems at once, each with its key, and for an unknown key the
-// nearest known one.
+// inlines the model and makes paths absolute. Ps and workers get it from the coordinator, as
+// canonical JSON. Parsing reports all problems at once, each with its key, and for an unknown key
+// the nearest known one.
 #pragma once
 
 #include <cstdint>
@@ -26,70 +26,73 @@ class Files;
 class KeptNames;
 class Problems;
 
-// The directory where a process may save facts about data files for its next start and for other
-// processes (data/kept_bytes.h). Each process chooses its own directory; the job does not name one.
+// The directory where a process may save facts about data files, for its next start and for other
+// processes (data/kept_bytes.h). The process chooses the directory; the job does not name one.
 struct KeepPlace {
   std::string directory = "";  // empty: nowhere
-  std::string writer = "";     // part of the names of unfinished files, unique for every process
+  std::string writer = "";     // part of names of unfinished files; each process has another
   uint64_t bytes_min = uint64_t{16} << 20;  // facts about fewer bytes of data are not saved
   std::string log = "data";                 // the logger that reports what cannot be saved
   std::shared_ptr<KeptNames> used = {};     // names of the facts that this process uses
 };
 
-// A source of examples: a `format`, and the keys of the format's reader, which checks them.
+// A source of examples: a `format`, and the keys of the format's reader, which checks them. Members
+// after `options` are set by a process, not by the job.
 struct DataSpec {
-  std::string format;      // "idx", "npy"
-  nlohmann::json options;  // the other keys, with absolute paths
+  std::string format;      // such as "idx" or "npy"
+  nlohmann::json options;  // the keys besides `format`, with absolute paths
   KeepPlace keep = {};
-  // The limit on memory for sources that hold their records in memory; null: no limit. Set by the
-  // process, not by the job.
+  // The limit on the memory of sources that hold their records in memory; null: no limit.
   std::shared_ptr<MemoryShare> memory = {};
-  // If true, the records are read for prediction: labels and weights are left out, and the files
-  // may lack labels and weights. Set by the process, not by the job.
+  // If true, records are read for prediction: labels and weights are left out, and may be missing.
   bool inputs_alone = false;
-  // The limits on what readers hold in memory beside their files. Set by the process, not by the
-  // job: a process that reads the records in their order needs less for the same speed.
+  // The limits on what readers hold in memory beside their files. A process that reads the records
+  // in order needs less for the same speed.
   uint64_t index_entries_max = uint64_t{16} << 20;  // offsets of records in files, 8 bytes each
-  // Bytes of an array; a larger one is read from its file.
+  // The most bytes of an array in memory; a larger array is read from its file.
   uint64_t held_bytes_max = uint64_t{1} << 30;
-  // Bytes of the contents of a compressed file of records; larger contents are decompressed anew
-  // whenever they are read.
+  // The most bytes of the contents of a compressed file of records in memory; larger contents are
+  // decompressed anew whenever they are read.
   uint64_t unpacked_bytes_max = UINT64_MAX;
-  // Readers that go over all records or files when they open stop after so many: a process that
-  // looks only at the first records needs no more. The source's fingerprint then covers only these
-  // records or files.
+  // When it is opened, a reader that goes over all records or images stops after so many: a process
+  // that looks only at the first records needs no more. The source's fingerprint is then of these
+  // records or images.
   uint64_t walked_max = UINT64_MAX;
 };
 
-// A name in Keras' snake_case ("adam", "sparse_categorical_crossentropy") with Keras' own options.
-// A job has it as a string, or as an object with "name".
+// A loss, metric or optimizer: a name in Keras' snake_case ("adam",
+// "sparse_categorical_crossentropy") and Keras' own options. In a job it is a string, or an object
+// with "name".
 struct NamedSpec {
   std::string name;
   nlohmann::json options = nlohmann::json::object();
-  std::string output = "";  // an output of the model by name, or "#1" by position; empty: every one
-  bool weighted = false;    // a metric that counts examples by their weights
+  // The output of the model that the loss or metric is for, by name, or by position as "#1"; empty:
+  // every output.
+  std::string output = "";
+  bool weighted = false;  // for a metric: examples count by their weights
   bool operator==(const NamedSpec&) const = default;
 };
 
 struct StopWhen {
   std::string metric;
-  // At most one of the two limits is set.
+  // Stops when the metric is at least, or at most, this. At most one of the two is set.
   std::optional<double> at_least;
   std::optional<double> at_most;
-  // Stops after so many evaluations in a row without a better one.
+  // Stops after so many evaluations in a row that are no better than the best before.
   std::optional<uint64_t> patience = {};
-  double min_delta = 0;  // the least improvement that counts
+  double min_delta = 0;  // improvements up to this do not count
   bool larger_is_better = false;
-  bool restore_best = false;  // the checkpoint of the best evaluation is the result
+  bool restore_best = false;  // the job's result is the best evaluation's checkpoint
   bool operator==(const StopWhen&) const = default;
 };
 
 struct FailuresSpec {
-  bool skip = true;  // policy: skip | fail
+  bool skip = true;  // key `policy`: true is "skip", false is "fail"
   // Failures of a batch after which the policy applies.
   uint32_t per_batch = 3;
-  double rejected_max = 0.01;  // share of an epoch's batches; if more are rejected, the job fails
-  uint32_t deaths_per_batch = 10;  // deaths of workers, one after another, until their batch fails
+  double rejected_max = 0.01;  // if a larger share of an epoch's batches is rejected, the job fails
+  // After so many deaths in turn of workers that compute a batch, the batch has failed.
+  uint32_t deaths_per_batch = 10;
 };
 
 struct TimeoutsSpec {
@@ -109,26 +112,26 @@ struct PartitionerSpec {
   uint64_t max_shard_bytes = 0;            // max_size
   std::optional<uint64_t> max_shards = 8;  // min_size, max_size
   std::string placement = "greedy";        // or "round_robin": which ps has which partition
-  uint32_t copies = 0;                     // 1: each partition has a second ps, beside its first
+  uint32_t copies = 0;                     // 1: each partition has a copy on a second ps
 };
 
-// The compression of gradients on their way to the ps. What compression leaves out of a gradient is
-// added to the next gradient (error feedback).
+// How gradients are compressed on their way to the ps. What compression leaves out of a gradient is
+// added to the same worker's next gradient (error feedback).
 struct CompressionSpec {
   enum class Kind { kNone, kTopK, kInt8 };
   Kind kind = Kind::kNone;
   double ratio = 0.01;  // share of the elements that top_k sends
 };
 
-// Chooses the Embedding layers that are tables: a step moves only the rows that its batch reads
+// Which Embedding layers are tables, so that a step moves only the rows that its batch reads
 // (docs/tables.md).
 struct TablesSpec {
   struct Table {
-    bool dense = false;  // the layer is no table: its variable is pulled and pushed whole
+    bool dense = false;  // the layer is no table: its variable travels whole
     bool lazy = false;   // the optimizer updates only a batch's rows, even if that changes results
-    bool growing = false;                     // any 64-bit id has a row once it is updated
+    bool growing = false;                     // any 64-bit id may get a row
     std::optional<NamedSpec> optimizer = {};  // replaces the job's optimizer
-    // These settings apply to growing tables.
+    // The settings from here on are those of growing tables.
     uint32_t shards = 16;
     uint32_t admit_after = 1;      // appearances of an id in batches before the id may get a row
     double admit_probability = 1;  // probability of a row at each appearance from then on
@@ -142,7 +145,7 @@ struct TablesSpec {
   std::map<std::string, Table> by_layer;  // key: the name of the Embedding
 };
 
-// How much examples count in the loss, by output of the model and by class.
+// How much examples count in the loss: a factor for each output of the model, and for each class.
 struct LossWeightsSpec {
   std::map<std::string, double> by_output;  // key: NamedSpec::output; default 1
   std::map<int64_t, double> by_class;       // default 1
@@ -157,51 +160,52 @@ struct EpochSpec {
 // How the devices of one worker add up the gradients of their lanes, by TensorFlow's names.
 enum class CrossDeviceOps { kAuto, kNccl, kHierarchicalCopy, kReductionToOneDevice };
 
-// The stages of a model: each is a run of neighbouring layers that a worker computes on a device of
-// its own (keras/stage_cut.h).
+// The stages of a model. Each stage is a run of neighbouring layers, and each device of a worker
+// computes one (keras/stage_cut.h).
 struct StagesSpec {
   uint32_t count = 1;  // 1: the model is not cut
-  // The first layers of the second and later stages; empty: chosen by keras/stage_cut.h.
+  // The names of the first layer of each stage but the first; empty: keras/stage_cut.h chooses.
   std::vector<std::string> begins;
   bool operator==(const StagesSpec&) const = default;
 };
 
-// The guarantees hold for every update, whatever fails.
+// What is guaranteed for updates, whatever fails: the job's keys about strategy and consistency.
 struct GuaranteesSpec {
   std::string strategy = "auto";      // one of kStrategies
   std::string consistency = "async";  // or "sync"
   bool consistency_said = false;      // the job names its `consistency`
-  // Set: the job has rounds, and the values that a gradient is computed on may lack the batches of
-  // at most this many rounds. Never with "sync".
+  // If set, the job has rounds, and the values that a gradient is computed on may lack the batches
+  // of at most this many rounds. Never set if `consistency` is "sync".
   std::optional<uint32_t> staleness;
-  std::optional<uint32_t> round_batches;  // none: RoundBatchesOf decides
-  std::string recovery = "replay";        // with "sync": "rollback"
-  // Set, with "sync": a worker that has waited for a round this many times as long as its own
-  // batches take may compute the missing lanes.
+  std::optional<uint32_t> round_batches;  // batches of a round; nullopt: RoundBatchesOf decides
+  std::string recovery = "replay";        // "rollback" if `consistency` is "sync"
+  // Set only if `consistency` is "sync": a worker that has waited for a round this many times as
+  // long as its own batches take may compute the missing lanes.
   std::optional<double> backup_factor;
-  std::optional<uint32_t> threads;  // threads that compute a batch; none: each worker decides
+  std::optional<uint32_t> threads;  // threads that compute a batch; nullopt: each worker decides
   // True: the sum of a worker's lanes may differ in its last bits from the sum that
   // exchange/lane_sum.h defines.
   bool reduce_fast = false;
   CrossDeviceOps cross_device_ops = CrossDeviceOps::kAuto;
   StagesSpec stages;  // the cut of the model in each worker
 
-  // Whether an update is the mean of a whole round of gradients.
+  // Whether an update is the mean of the gradients of a whole round.
   bool sync() const { return consistency == "sync"; }
   // Whether epochs are cut into lanes.
   bool rounds() const { return sync() || staleness.has_value(); }
 };
 
-// A file with the first values of variables.
+// A file with the initial values of variables.
 struct InitialWeightsSpec {
   std::optional<std::string> file;  // absolute path of a safetensors file
-  bool partial = false;             // variables missing from the file are drawn
+  bool partial = false;  // variables may be missing in the file: their initializers fill them
 };
 
 struct CheckpointSpec {
   double every_seconds = 30;  // 0: only at the end and when drained
   uint32_t keep = 3;
-  uint32_t full_every = 1;  // every n-th checkpoint is full; others lack unchanged rows of tables
+  // Of so many checkpoints one is full; the others lack rows of growing tables that did not change.
+  uint32_t full_every = 1;
 };
 
 inline constexpr std::string_view kPrecisions[] = {"float32", "tf32", "bf16", "fp16"};
@@ -211,17 +215,17 @@ struct Job {
   nlohmann::json model;  // Keras' JSON, or the program (config/program_spec.h)
   DataSpec train;
   std::optional<DataSpec> test;
-  std::optional<DataSpec> predict;  // what `paracord predict` reads
+  std::optional<DataSpec> predict;  // the records that `paracord predict` reads by default
   uint32_t batch = 64;
   uint32_t accumulate = 1;
   std::optional<uint32_t> split_batches;  // nullopt: DefaultSplitBatches
   EpochSpec each_epoch;
   uint64_t seed = 1;
   uint64_t epochs = 1;
-  std::optional<uint64_t> steps;  // batches in all, instead of epochs
+  std::optional<uint64_t> steps;  // the number of batches in all; set: `epochs` does not count
   InitialWeightsSpec initial_weights;
   NamedSpec loss;                 // the loss of every output, if `losses` is empty
-  std::vector<NamedSpec> losses;  // one for each output with a loss, named in `output`
+  std::vector<NamedSpec> losses;  // one for each output with a loss, which it names in `output`
   LossWeightsSpec loss_weights;
   std::vector<NamedSpec> metrics;
   NamedSpec optimizer;
@@ -240,34 +244,34 @@ struct Job {
 };
 
 // Reads a job file and the model file that it names. Relative paths start at the job file's
-// directory; readers expand globs. `settings` (job_settings.h) override the file. The error has one
-// line a problem, each naming the file.
+// directory; patterns in paths stay. `settings` (job_settings.h) override the file. The error has
+// one line for each problem, and each line names the file.
 absl::StatusOr<Job> ReadJobFile(Files& files, const std::string& path,
                                 std::span<const std::string> settings = {});
-// Reads a job file for a caller that looks for further problems: a key with a problem keeps its
-// default, or is empty. Returns nullopt only if the file holds no job at all.
+// Reads a job file for a caller that looks for further problems. Adds problems to `problems`; the
+// key of a problem keeps its default, or is empty. Returns nullopt only if no job could be read
+// from the file.
 std::optional<Job> ReadJobFile(Files& files, const std::string& path,
                                std::span<const std::string> settings, Problems& problems);
 
-// Returns the canonical form: keys have their values even at the default (some newer ones only if
-// set), paths are absolute, the model is inlined. ParseJob(JobToJson(job)) is the same job, but
-// with its `consistency` named.
+// Returns the canonical form of a job: keys have their values even at the default (some newer keys
+// only if set), paths are absolute, the model is inlined. ParseJob(JobToJson(job)) is the same job,
+// but with its `consistency` named.
 std::string JobToJson(const Job& job);
 absl::StatusOr<Job> ParseJob(const std::string& canonical_json);
 
 // Returns, as text, the keys of a job that a ps applies and that may change on resume: the
-// optimizer, timeouts, epochs and steps. A ps compares the texts of two jobs to decide whether to
-// keep its variables.
+// optimizer, timeouts, epochs and steps. SameUpdates (ps_settings.h) compares two such texts.
 std::string PsSettings(const Job& job);
 
-// Checks that a job may go on from a checkpoint of the job `before`. These keys may differ: epochs,
-// steps, stop_when, evaluate, checkpoint, failures, timeouts, wire, compression, overlap, backup,
-// copies, the strategy, stages, data.predict, the optimizer's learning rate, the paths of data
-// files, the folder of initial weights, and entries of `tables` that are neither lazy nor growing
-// and have no optimizer of their own. The error names other keys that differ, about 20 at most.
-// `plan` is the data plan of `before`, which stays. The text of program files named in `accepted`
-// may differ, too; the coordinator compares variables and metrics once a worker has run the
-// program.
+// Checks that the job `now` may go on from a checkpoint of the job `before`. These keys may differ:
+// epochs, steps, stop_when, evaluate, checkpoint, failures, timeouts, wire, compression, overlap,
+// backup, copies, the strategy, stages, data.predict, the optimizer's learning rate, the paths of
+// data files, the folder of initial weights, and entries of `tables` that are neither lazy nor
+// growing and have no optimizer. The error names the other keys that differ, about 20 at most.
+// `plan` is the data plan of `before`, which stays. In a model that is a program, the texts of the
+// files that `accepted` names may differ, too; the coordinator compares variables and metrics once
+// a worker has run the program.
 absl::Status CheckResumable(Job before, const Job& now, const DataPlan& plan,
                             std::span<const std::string> accepted = {});
 

@@ -1,5 +1,5 @@
-// Reads the data of a job without a reader: formats, mixes of sources, and paths, made absolute.
-// The reader of a format checks the format's other keys. Pure.
+// Reads the data of a job without a reader: formats, mixes of sources, and paths, which become
+// absolute. The reader of a format checks the format's other keys. Pure.
 #pragma once
 
 #include <filesystem>
@@ -16,7 +16,7 @@ namespace paracord {
 // that JobToJson wrote), whose paths are absolute.
 using BaseDirectory = std::optional<std::filesystem::path>;
 
-// Makes a path absolute, or all paths in a list or object of paths. A problem names the key.
+// Makes `value` (a path, or a list or object of paths) absolute. A problem names the path's key.
 void MakeAbsolute(nlohmann::json& value, const BaseDirectory& base, const std::string& key,
                   Problems& problems);
 
@@ -25,14 +25,14 @@ void MakeAbsolute(nlohmann::json& value, const BaseDirectory& base, const std::s
 std::optional<DataSpec> ReadDataSpec(const nlohmann::json& value, const std::string& path,
                                      const BaseDirectory& base, Problems& problems);
 
-// Copies each key of `data.train` that `data.test` or `data.predict` of a job lacks, if that source
-// names the same format or none. A key is copied whole, and an explicit null prevents the copy.
-// Never copied are `part` and the order of columns, and mixes neither give nor take keys. A source
-// that names files of its own takes no file names. A text source without a vocabulary takes the
-// vocabulary of the training text. Idempotent.
+// Fills in two sources of a job, `data.test` and `data.predict`, from `data.train`: each that names
+// the same format or none gets the keys that it lacks. A key is copied whole. A key with the value
+// null is not lacking. `part` and the order of columns are not copied. A source that has file names
+// of its own gets no file names. A text source without a vocabulary gets the vocabulary of the
+// training text. Mixes neither give nor get keys. A second call changes nothing.
 void InheritData(nlohmann::json& job);
 
-// A path or pattern (data/file_glob.h) in a source, and the key that has it: "files" or
+// A path or pattern (data/file_glob.h) in a source, and its key, such as "files" or
 // "mix[1].features".
 struct SourcePath {
   std::string key;
@@ -41,9 +41,9 @@ struct SourcePath {
 // Returns all paths in a source of a canonical job.
 std::vector<SourcePath> PathsOf(const DataSpec& source);
 
-// Replaces the paths in a source of a canonical job by one placeholder. Two sources are equal
-// afterwards if at most the places of their files differ; the fingerprint says whether the contents
-// do.
+// Replaces the paths in a source of a canonical job by a placeholder. Two sources that are equal
+// afterwards differ at most in where their files are; the fingerprint says whether the contents
+// differ.
 void ErasePaths(nlohmann::json& source);
 
 }  // namespace paracord

@@ -1,5 +1,5 @@
-// Reads the model of a job, inline or from the file that the key `model` names. Pure but for the
-// files.
+// Reads the model of a job, from the job itself or from the file that the job's key `model` names.
+// Pure but for the files.
 #pragma once
 
 #include "common/files.h"
@@ -11,13 +11,16 @@
 
 namespace paracord {
 
-// Returns the model of the job `document`: the value of its key `model` or, with `files`, the
-// contents of the file that the value names; a program has its files inlined. Null after a problem.
+// Returns the model of the job `document`: the object at its key `model`, or the object in the file
+// that `model` names. In a model that is a program, paths of files are replaced by the files'
+// contents. With null `files` no file is read: the model must be in the job. Returns JSON's null
+// after a problem.
 nlohmann::json ReadModel(const nlohmann::json& document, Files* files, const BaseDirectory& base,
                          Problems& problems, const ModelTextFn& model_text);
 
-// If `converts` (the caller reads Keras files), sets missing initial_weights to the weights in the
-// job's Keras model file. Otherwise adds a problem if initial_weights are a Keras file.
+// If `converts` is true (the caller reads Keras files), makes a Keras file that the job names as
+// its model also its initial_weights, unless it names some. If `converts` is false, adds a problem
+// if initial_weights are a Keras file.
 void TakeKerasWeights(const nlohmann::json& document, const BaseDirectory& base, bool converts,
                       Job& job, Problems& problems);
 

@@ -10,11 +10,11 @@ namespace paracord {
 inline constexpr uint32_t kStagesMax = 64;
 
 // Reads `stages` into `job`. Called after the job's model, `accumulate` and the keys about rounds
-// have been read. A problem names both keys that conflict. Whoever builds the model checks that the
-// model has the layers that `stages` names.
+// have been read into `job`. A problem names the keys that conflict. Whether the model has the
+// layers that `stages` names is checked when the model is built.
 void ReadStages(JsonFields& fields, Job& job);
 
-// Adds the key to the JSON of JobToJson if the model is cut.
+// Adds `stages` to `job`, the JSON of JobToJson, if the model is cut.
 void StagesToJson(const StagesSpec& stages, nlohmann::json& job);
 
 }  // namespace paracord

@@ -7,8 +7,8 @@
 
 namespace paracord {
 
-// Reads "auto", "off", or an object with an entry for each layer by its name. Problems name the
-// key.
+// Reads the value of `tables`: "auto", "off", or an object with an entry for each layer by the
+// layer's name. A problem names the key.
 TablesSpec ReadTables(const nlohmann::json& value, Problems& problems);
 nlohmann::json TablesToJson(const TablesSpec& spec);
 

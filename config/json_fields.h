@@ -1,6 +1,6 @@
-// Reads JSON that people write, strictly: a reading function collects all problems, each with its
-// full key path ("checkpoint.keep"), and unknown keys are problems. A JsonFields is a local
-// variable of a reading function; the JSON must outlive it.
+// Reads JSON that people write, strictly. A function that reads an object makes a JsonFields of it,
+// collects all problems, each with its full key path ("checkpoint.keep"), and counts unknown keys
+// as problems. The JSON must outlive the JsonFields.
 #pragma once
 
 #include <cstdint>
@@ -24,55 +24,55 @@ class Problems {
   void Add(const std::string& key, const std::string& what);  // "key: what"
   bool empty() const { return lines_.empty(); }
   const std::vector<std::string>& lines() const { return lines_; }
-  absl::Status ToStatus() const;  // INVALID_ARGUMENT with one line a problem; OK if there is none
+  absl::Status ToStatus() const;  // INVALID_ARGUMENT, a line for each problem; OK without problems
 
  private:
   std::vector<std::string> lines_;
 };
 
 // The keys of each object in the order of the text (nlohmann::json sorts them), by the path of the
-// object ("data.train.features"). Lists add nothing to a path: keys of a list's objects are joined.
-// Objects that are nested deeper than 8 levels are left out.
+// object ("data.train.features"). Lists add nothing to a path: the keys of a list's objects are
+// joined. Objects nested deeper than 8 levels, or below a key of more than 256 bytes, are left out.
 using KeyOrder = std::map<std::string, std::vector<std::string>>;
 
-// Parses a whole document. An error of syntax names the line. It is an error if a key occurs twice
-// in an object, if nesting is deeper than `depth_max`, or if there are more than `bytes_max` bytes.
-// Python's NaN, Infinity and -Infinity are read as numbers. `order`, unless null, gets the order of
-// the keys.
+// Parses a whole document. INVALID_ARGUMENT: the syntax is wrong (the error names the line), a key
+// occurs twice in an object, nesting is deeper than `depth_max`, or there are more than `bytes_max`
+// bytes. Python's NaN, Infinity and -Infinity are read as numbers. `order`, unless null, gets the
+// order of the keys.
 absl::StatusOr<nlohmann::json> ParseJson(std::string_view text, size_t bytes_max, int depth_max,
                                          KeyOrder* order = nullptr);
 
 // Returns the value as text for a message, shortened.
 std::string JsonExcerpt(const nlohmann::json& value);
-// Returns a message that a value is not one of `allowed`, with all of `allowed` and a suggestion:
-// `nearest` if given, else the nearest of `allowed`.
+// Returns a message that `value` is none of `allowed`. The message lists `allowed` and suggests
+// `nearest`, or, if `nearest` is "", the member of `allowed` that is nearest to `value`.
 std::string IsNoneOf(const nlohmann::json& value, std::span<const std::string_view> allowed,
                      std::string nearest = "");
 
-// Limits for JsonFields::Number.
+// Limits that callers of JsonFields::Number may give.
 inline constexpr double kAnyNumber = std::numeric_limits<double>::max();  // any finite number
 inline constexpr double kAboveZero = std::numeric_limits<double>::denorm_min();
 inline constexpr double kBelowOne = 1 - std::numeric_limits<double>::epsilon() / 2;
 
 // The fields of one object. A reading function leaves `out` unchanged if the key is absent or its
-// value is wrong.
+// value is wrong; a wrong value is a problem.
 class JsonFields {
  public:
-  enum class Null { kValue, kAbsent };  // whether JSON's null counts as a value or as an absent key
-  // `path` is the key path of the object `json`, "" for the whole document. A `json` that is not an
-  // object is a problem and has no fields.
+  enum class Null { kValue, kAbsent };  // whether JSON's null is a value or an absent key
+  // `path` is the key path of the object `json`; "" for the whole document. If `json` is no object,
+  // this is a problem, and there are no fields.
   JsonFields(const nlohmann::json& json, std::string path, Problems& problems,
              Null null = Null::kValue);
 
-  // Returns the value, or null if the key is absent. ReportUnknown accepts the key from now on.
+  // Returns the value; null if the key is absent. From now on the key is known to ReportUnknown.
   const nlohmann::json* Find(const std::string& key);
-  // Returns the value, or null if the key is absent or its value is JSON's null.
+  // Like Find, but returns null also for JSON's null.
   const nlohmann::json* FindValue(const std::string& key);
 
   void Bool(const std::string& key, bool& out);
   void String(const std::string& key, std::string& out);
-  // `other_names` pairs a common wrong name with the member of `allowed` that is meant. A wrong
-  // name is a problem, and the message suggests the right name.
+  // `other_names` pairs a common wrong name with the member of `allowed` that is meant: if a job
+  // has the wrong name, the problem suggests the right one.
   using OtherName = std::pair<std::string_view, std::string_view>;
   void OneOf(const std::string& key, std::span<const std::string_view> allowed, std::string& out,
              std::span<const OtherName> other_names = {});
@@ -90,7 +90,7 @@ class JsonFields {
 
   void Problem(const std::string& key, const std::string& what);
   std::string PathOf(const std::string& key) const;
-  // Adds a problem for each key that no call has asked for. Called last.
+  // Adds a problem for each key that no earlier call has asked for. Called last.
   void ReportUnknown();
 
  private:

@@ -7,9 +7,9 @@
 
 namespace paracord {
 
-// Returns the object's "class_name", or "" if there is none. A class from outside Keras and
-// Keras-RS, whose arithmetic the file lacks, gets a name that no known class has: "package>Name" as
-// registered, "module>Name" if not registered, or "unregistered>Name" if "module" is null.
+// Returns the object's "class_name"; "" if there is none. A class from outside Keras and Keras-RS
+// gets a name that no known class has, because its arithmetic is not in the file: "package>Name" if
+// it is registered, "module>Name" if not, or "unregistered>Name" if "module" is null.
 std::string KerasClass(const nlohmann::json& object);
 
 }  // namespace paracord

@@ -6,15 +6,15 @@
 
 namespace paracord {
 
-// The most bytes of values in a partition: a partition is applied and sent under one lock.
+// The most bytes of values in a partition.
 inline constexpr uint64_t kPartitionBytesMax = uint64_t{1} << 30;
 
 // The most variables of a job; each has at least one partition.
 inline constexpr size_t kVariablesMax = 1 << 16;
 
-// The most that a job may set for a growing table: shards, appearances before an id may be
-// admitted, ids whose appearances are counted (also the default), and batches without an access
-// before a row may expire.
+// The most that a job may set for a growing table: shards; appearances of an id before the id may
+// get a row; ids whose appearances are counted (also the default); batches without an access until
+// a row is removed.
 inline constexpr uint64_t kTableShardsMax = 4096;
 inline constexpr uint32_t kAdmitAfterMax = 255;
 inline constexpr uint64_t kCandidatesDefault = uint64_t{1} << 22;
@@ -23,7 +23,7 @@ inline constexpr uint64_t kExpireBatchesMax = uint64_t{1} << 30;
 
 // The most bytes in the text of a job or of a model; models of many layers are long.
 inline constexpr size_t kJobBytesMax = 64 << 20;
-// The deepest nesting of JSON: Keras takes about six levels for each model inside a model.
+// The deepest nesting of a job's JSON: Keras takes about six levels for each model inside a model.
 inline constexpr int kJobDepthMax = 128;
 
 }  // namespace paracord

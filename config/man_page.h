@@ -9,10 +9,10 @@ namespace paracord {
 
 struct ManPage {
   std::string name;      // "paracord train"
-  std::string summary;   // the program's purpose in one sentence
-  std::string synopsis;  // the arguments after the name
+  std::string summary;   // the program's purpose, one sentence without a full stop
+  std::string synopsis;  // what follows `name` on a command line
   std::string description;
-  std::vector<std::pair<std::string, std::string>> options;  // pairs such as "--ps N" and its help
+  std::vector<std::pair<std::string, std::string>> options;  // "--ps N" and its help
   std::vector<std::string> see_also;                         // other pages, such as "paracord-ps"
 };
 

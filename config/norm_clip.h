@@ -1,5 +1,5 @@
-// Clipping of gradients by their norm, as the optimizer of a job says: Keras' clip_by_norm of each
-// variable for `clipnorm`, clip_by_global_norm over all of them for `global_clipnorm`. Pure.
+// Clipping of gradients by their norm, as a job's optimizer says: with `clipnorm` each variable's,
+// as Keras' clip_by_norm; with `global_clipnorm` all together, as clip_by_global_norm. Pure.
 #pragma once
 
 #include "config/job.h"
@@ -13,12 +13,12 @@ struct NormClip {
   bool on() const { return clipnorm > 0 || global_clipnorm > 0; }
 };
 
-// Reads the optimizer's options. An option that is absent, null or no number means off: only the ps
-// refuses wrong ones.
+// Reads the optimizer's options. An option that is absent, null or no number is read as off: wrong
+// options are refused elsewhere.
 NormClip ReadNormClip(const NamedSpec& optimizer);
 
-// Returns the factor that clips values to a norm of `clip`. `squares` is the sum of the squares of
-// the values. The factor is clip / norm if the norm is greater than `clip`, else 1; NaN for a NaN.
+// Returns the factor that clips values to a norm of `clip`, where `squares` is the sum of the
+// squares of the values: clip / norm if the norm is greater than `clip`, else 1. NaN for a NaN.
 float ClipFactor(double clip, double squares);
 
 }  // namespace paracord

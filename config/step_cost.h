@@ -3,15 +3,15 @@
 //
 //   a step of a worker = waves x (compute + exchange)
 //
-// `waves`: how often a device of the worker computes for an update: once without rounds; in a round
-// of R lanes, as often as the worker's devices need for its share of the lanes. `compute`: the time
-// of a batch on one device, multiply-adds x examples / speed. `exchange`: the time from the
-// gradient to the next values that is not hidden by computing: bytes / bandwidth, trips x latency,
-// and the update in the stores. `exchange` is measured as a whole and scales with the bytes: bytes
-// that leave a worker's process count in full, bytes for a store in the worker's own process by
-// half, since the store applies and reads them but nothing travels. Half of the bytes of an
-// exchange are pushed. With copies, gradients of a round are pushed to both ps of a partition: the
-// exchange takes half as long again.
+// `waves`: how often a device of the worker computes for an update: once in a job without rounds;
+// in a round of R lanes, as often as the worker's devices need for the worker's share of the lanes.
+// `compute`: the time of a batch on one device, multiply-adds x examples / speed. `exchange`: the
+// time from the gradient to the next values that computing does not hide: bytes / bandwidth, trips
+// x latency, and the update by the ps. `exchange` is measured as a whole and scales with the bytes.
+// Bytes that leave a worker's process count in full. Bytes for variables that the worker itself
+// holds count half: they are applied and read, but do not travel. Half of the bytes of an exchange
+// are pushed. With copies, gradients of a round are pushed to both ps of a partition: the exchange
+// takes half as long again.
 #pragma once
 
 #include <cstddef>
@@ -24,13 +24,13 @@
 
 namespace paracord {
 
-// Means over the batches that were measured.
+// Means over the measured batches.
 struct StepMeasures {
-  double compute_seconds = 0;   // one batch on one device
-  double exchange_seconds = 0;  // per batch: the time that is neither computing nor waiting
+  double compute_seconds = 0;   // of one batch on one device
+  double exchange_seconds = 0;  // of one batch: neither computing nor waiting
 };
 
-// A way to train that is possible in a cluster.
+// A way in which a cluster can train.
 struct TrainingWay {
   std::string strategy;
   bool sync = false;
@@ -40,24 +40,23 @@ struct TrainingWay {
 
 struct PredictedStep {
   TrainingWay way;
-  double seconds = 0;             // time of a step, in which all workers together train `batches`
-  double batches = 0;             // number of batches that all workers train in a step
-  double batches_per_second = 0;  // batches a second of the whole cluster
+  double seconds = 0;  // time of a step, in which all workers train `batches` batches
+  double batches = 0;
+  double batches_per_second = 0;
 };
 
-// Returns the cost of an exchange, relative to an exchange in which a gradient goes once from a
-// worker to ps and values come from ps: less than 1 if workers hold the variables, more than 1 if
-// the gradients of a round go to both ps of a partition.
+// Returns the cost of an exchange relative to one in which a gradient goes once from a worker to
+// the ps and values come from the ps. Less than 1 if workers hold the variables; more than 1 if the
+// gradients of a round go to both ps of a partition.
 double ExchangedShare(const TrainingWay& way, size_t workers);
 
-// Returns the ways in which a cluster of this shape can train without further processes: on its ps,
-// or on workers alone. Of strategies that differ only by name (TensorFlow has several), one is
-// returned.
+// Returns the ways in which a cluster of this shape can train without further processes: with its
+// ps, or with its workers alone. If strategies differ only by name (TensorFlow has several),
+// returns one of them.
 std::vector<TrainingWay> WaysOf(const ClusterShape& shape);
 
-// Predicts a step of `way`. `measures` were taken while the cluster trained in the way `runs`.
-// `round_batches` is the number of lanes in a round; nullopt: a batch for each device of each
-// worker.
+// Predicts a step of `way`. `measures` are from training in the way `runs`. `round_batches` is the
+// number of lanes in a round; nullopt: one lane for each device of each worker.
 PredictedStep PredictStep(const StepMeasures& measures, const ClusterShape& shape,
                           const TrainingWay& runs, std::optional<uint64_t> round_batches,
                           const TrainingWay& way);

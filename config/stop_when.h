@@ -11,9 +11,10 @@
 
 namespace paracord {
 
-// `metrics` are the metrics of the job; stop_when names one of them, or the loss. `every_epochs` is
-// the number of epochs between evaluations, 0 for a single evaluation at the end. Returns nullopt
-// after a problem if the metric that stop_when names is not measured.
+// Reads `value`, the value of stop_when. `metrics` are the metrics of the job; stop_when names one
+// of them, or the loss. `every_epochs` is the number of epochs between evaluations; 0: there is
+// only one, at the end. Returns nullopt, after a problem, if `value` is no object or names another
+// metric.
 std::optional<StopWhen> ReadStopWhen(const nlohmann::json& value,
                                      const std::vector<NamedSpec>& metrics, uint64_t every_epochs,
                                      Problems& problems);

@@ -1,5 +1,5 @@
-// The strategies of distributed training: in which processes the variables are, and whether an
-// update is of one batch or of a round. Pure.
+// The strategies of distributed training: which processes hold the variables, and whether an update
+// is of one batch or of a round. Pure.
 #pragma once
 
 #include <cstddef>
@@ -25,28 +25,27 @@ inline constexpr std::string_view kStrategies[] = {"auto",       "parameter_serv
 bool IsWithoutPs(std::string_view strategy);
 // Whether the strategy is for clusters with a single worker.
 bool HasOneWorker(std::string_view strategy);
-// Whether the strategy is always synchronous; another `consistency` in the job conflicts with it.
+// Whether the strategy is always synchronous: another `consistency` in the job conflicts with it.
 bool IsSynchronous(std::string_view strategy);
 
 // Whether only the cluster decides if a job has rounds: the job does not name its `consistency`,
-// and its strategy is "auto" or "parameter_server". Until the strategy is chosen, nobody can say
-// whether the job's keys of rounds, such as `round_batches`, are a mistake.
+// and its strategy is "auto" or "parameter_server". Until the strategy is chosen, nobody knows
+// whether the job's keys about rounds, such as `round_batches`, are a mistake.
 bool WaitsForStrategy(const GuaranteesSpec& guarantees);
-// Returns the settings with which a job is read a second time after its strategy was chosen. The
-// second reading checks the job as if the job file had named the strategy. Empty if the first
-// reading has checked everything.
+// Returns the settings with which a job is read again once its strategy is chosen. This reading
+// checks the job as if its file named the strategy, or the `consistency` that follows. Empty if the
+// first reading has checked everything.
 std::vector<std::string> SettingsOf(const GuaranteesSpec& guarantees, const std::string& chosen);
 
-// The facts about a cluster that decide which strategies it can run.
+// The facts about a cluster that decide which strategies the cluster can run.
 struct ClusterShape {
   size_t ps = 0;
-  size_t workers = 0;  // in the cluster's configuration
+  size_t workers = 0;
   size_t devices = 1;  // number of devices of each worker
-  // The devices of a worker may divide each batch instead of computing lanes of a round
-  // ("cuda:all").
+  // True if the devices of a worker divide each batch among them ("cuda:all"), in place of
+  // computing lanes of a round.
   bool divides_batches = false;
-  // True if the flags --ps and --workers describe the cluster: messages name the flags. False if
-  // TF_CONFIG does: messages name its keys.
+  // Whether messages name the flags --ps and --workers or, if false, the keys of TF_CONFIG.
   bool by_flags = false;
 };
 
@@ -56,25 +55,26 @@ struct StrategyChoice {
 };
 
 // Returns the strategy of a job. INVALID_ARGUMENT names the keys of job and cluster that conflict.
-// Without ps, several workers or devices train an explicitly asynchronous job under
-// `parameter_server`: the workers hold the variables. Devices that compute the stages of a model
-// count as one.
+// In a cluster without ps, several workers or devices train under `parameter_server` if the
+// strategy is "auto" and the job says "async": the workers hold the variables. Devices that compute
+// the stages of a model count as one.
 absl::StatusOr<StrategyChoice> ChooseStrategy(const GuaranteesSpec& guarantees, ClusterShape shape);
 
-// INVALID_ARGUMENT names `consistency` and --device if workers have several devices, which compute
-// lanes of rounds, but the job, read with its chosen strategy, has no rounds.
+// Called with the `guarantees` of a job that was read with its chosen strategy. INVALID_ARGUMENT
+// names `consistency` and --device if workers have several devices, which compute lanes of rounds,
+// but the job has no rounds.
 absl::Status CheckDevices(const GuaranteesSpec& guarantees, const ClusterShape& shape);
 
-// INVALID_ARGUMENT names `copies`, and the strategy or the cluster's key, if a job is to have
-// copies of its partitions and the strategy has no ps, or the cluster has fewer than two.
+// INVALID_ARGUMENT names `copies`, and the strategy or the cluster's key, if a job has `copies` and
+// the cluster has fewer than two ps.
 absl::Status CheckCopies(const Job& job, const ClusterShape& shape);
 
-// Returns the strategy of a job in training, and the reason for people. The reason is the cluster
-// if the cluster alone would have led to this strategy, else the job.
+// Returns the strategy of a job in training, and the reason for people: the cluster, if the cluster
+// would have led a job with the strategy "auto" to this strategy, else the job.
 StrategyChoice ExplainStrategy(const GuaranteesSpec& guarantees, ClusterShape shape);
 
-// Returns the setting by which a continued job keeps the `consistency`, and with it the `recovery`,
-// of the job in its directory, `saved`. Empty if `said`, the job as given by a person, names
+// Returns the setting by which a continued job keeps the `consistency`, and so the `recovery`, of
+// `saved`, the job in its directory. Empty if `said`, the job as a person gives it now, names
 // `consistency` or a strategy that is always synchronous.
 std::vector<std::string> KeptSettingsOf(const GuaranteesSpec& said, const GuaranteesSpec& saved);
 
@@ -85,11 +85,11 @@ struct JobInCluster {
 };
 using ReadJobFn = std::function<absl::StatusOr<Job>(std::span<const std::string> settings)>;
 using SavedJobFn = std::function<std::optional<Job>()>;
-// Reads a job for a cluster. `read` parses the job with settings (config/job_settings.h) and is
-// called again with further settings: with the `consistency` of `saved`, and with the chosen
-// strategy. `saved` is called if the job leaves its `consistency` open, and returns the job that
-// the directory holds, if any: its `consistency` goes on, whatever the cluster would choose. An
-// error is one of `read`, ChooseStrategy, CheckDevices or CheckCopies.
+// Reads a job for a cluster. `read` parses the job with settings (config/job_settings.h). ReadJobIn
+// calls `read` again with further settings: the saved job's `consistency`, and the chosen strategy.
+// `saved` returns the job that the directory holds, if any; it is called if the job names no
+// `consistency`, which is then the saved job's, whatever the cluster would choose. An error is one
+// of `read`, ChooseStrategy, CheckDevices or CheckCopies.
 absl::StatusOr<JobInCluster> ReadJobIn(const ClusterShape& shape,
                                        std::span<const std::string> settings, const ReadJobFn& read,
                                        const SavedJobFn& saved = nullptr);

@@ -1,5 +1,5 @@
 // Tells whether an update may change only the rows of a variable that a batch reads, and makes a
-// variable the table that a job asks for. Pure functions, any thread.
+// variable the table that a job asks for. Pure; any thread.
 #pragma once
 
 #include <cstdint>
@@ -10,20 +10,19 @@
 
 namespace paracord {
 
-// True if an update leaves elements with gradient 0 unchanged, so that pushing the rows of a batch
+// Whether an update leaves elements with gradient 0 unchanged, so that pushing the rows of a batch
 // equals, to the bit, pushing the whole gradient: SGD without momentum or Adagrad, without weight
-// decay, averages and constraints. `optimizer` is the optimizer of the table or, if it has none, of
-// the job; false if its options are no object. If the result is false, a ps refuses rows unless the
-// table is lazy.
+// decay, averages and constraints. `optimizer` is the table's or, if the table has none, the job's;
+// the result is false if its options are no object.
 bool LeavesUntouchedAlone(const NamedSpec& optimizer, const VariableSpec& variable);
 // Says for people why an update of a batch's rows alone differs from an update of all rows; "" if
-// it does not. Averages and constraints of the variable are left aside.
+// it does not. Does not consider averages and constraints of the variable.
 std::string WhyRowsDiffer(const NamedSpec& optimizer);
 
-// Returns the spec for a layer that is a table, from the settings in the job.
+// Returns the spec of a table from the settings that a job has for the layer.
 TableSpec TableSpecOf(const TablesSpec::Table& wanted);
-// Makes the variable a growing table of `shards` shards. An initializer that scales by the number
-// of rows goes on with the number of rows before the call.
+// Makes the variable a growing table of `shards` shards. An initializer that depends on the number
+// of rows keeps to the number of rows before the call.
 void MakeGrowing(VariableSpec& variable, uint64_t shards);
 
 }  // namespace paracord

@@ -1,8 +1,8 @@
 // The shell of the coordinator: turns calls, answers, timers and file results into events for the
 // core (CoordinatorCore), and carries out the effects that the core returns. Owned by main, or by
-// the Node of a cluster without ps. Everything runs on the event loop, except that any thread may
-// call Handle, which posts to the loop. Files are read and written on the executor, in the order of
-// the requests.
+// the Node of a cluster without ps. All functions are called on the event loop, except Handle,
+// which any thread may call and which posts to the loop. Files are read and written on the
+// executor, in the order of the requests.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ namespace paracord {
 
 struct CoordinatorOptions {
   Job job;
-  // Files of the user's program whose text may have changed since the job was last trained.
+  // Files of the user's program whose text may differ from what the job was last trained with.
   std::vector<std::string> accept_changes = {};
   std::vector<std::string> ps_addresses;  // the address of each ps, by its index
   // The worker tasks that the cluster names, such as "worker:0".
@@ -39,48 +39,48 @@ struct CoordinatorOptions {
   // How long the facts of a new job's first worker wait for confirmation (CoreOptions::agree_ms).
   int64_t agree_ms = 2000;
   std::string dir;        // the job's shared directory (DIR); absolute
-  std::string host = "";  // the host of this process, for messages
+  std::string host = "";  // the host of this process, shown to people after DIR
   bool charts = false;    // whether to write TensorBoard's files to DIR/tensorboard
   bool insecure = false;  // callers are not authenticated; the status warns of it
-  // Returns when this process's certificate expires, in seconds since 1970, for the status; null
-  // without a certificate.
+  // When this process's certificate expires, in seconds since 1970; null without a certificate.
   std::function<int64_t()> certificate_expires_s = nullptr;
-  // Whether a job in DIR that cannot go on as `job` goes on unchanged; if not, Start calls `exit`.
+  // If the job in DIR cannot go on with the keys of `job`: true: the job in DIR goes on unchanged;
+  // false: Start calls `exit`.
   bool keep_job = false;
 };
 
 class Coordinator : public Service {
  public:
-  // `exit` is called once, on the loop, when the process should end with `exit_code`. While
-  // somebody polls PageJson, the call is delayed by 1.5 s, so that the page shows how the job
-  // ended.
+  // `exit` is called at most once, on the loop, when the process should end with `exit_code`. If
+  // PageJson was called in the last 3 s, the call of `exit` is delayed by 1.5 s, so that the page
+  // shows how the job ended.
   Coordinator(CoordinatorOptions options, Environment environment,
               std::function<void(int exit_code, std::string reason)> exit);
 
-  // Reads DIR, then leads the job. Calls `exit` if the job is done already, or cannot begin or go
-  // on in DIR. Storage errors that may pass (such as a full disk or an I/O error) are retried for
-  // timeouts.start_s. `address` is written to DIR for `paracord status --dir`, unless `address` is
-  // empty.
+  // Reads DIR, then leads the job. Calls `exit` if the job is done already, or if the job can
+  // neither begin nor go on in DIR. Storage errors that may pass (such as a full disk or an I/O
+  // error) are retried for timeouts.start_s. `address` is written to DIR for `paracord status
+  // --dir`, unless `address` is empty.
   void Start(std::string address);
 
   void Handle(std::string_view method, absl::Cord request,
               std::shared_ptr<ServerCall> call) override;
-  // Takes a checkpoint, if something is trained, and ends with `signal` as the reason. On the loop.
+  // Takes a checkpoint if training has begun, then calls `exit` with a reason that names `signal`.
   void Drain(const std::string& signal);
 
-  // For health checks: ready once DIR has been read and this coordinator leads. On the loop.
+  // For health checks: ready once DIR has been read and this coordinator leads.
   HealthState Health() const;
-  // The JSON of the status page: what `paracord status` shows, the curves so far, the newest events
-  // and the largest partitions. On the loop.
+  // The JSON of the status page: what `paracord status` shows, the curves so far, the newest log
+  // lines and the largest partitions.
   std::string PageJson();
-  // Adds the status as metrics. On the loop.
+  // Adds the status as metrics.
   void AddMetrics(MetricSet& metrics) const;
-  // Adds a listener's report of a refused client to the newest events. On the loop.
+  // Adds a listener's sentence about a refused client to the newest log lines of PageJson.
   void NoteRefused(const std::string& sentence);
 
   // The constructor's options; once DIR has been read, `job` is the one that training resumes.
   const CoordinatorOptions& options() const { return options_; }
-  // For tests and the simulator.
+  // For tests and the simulator: null until DIR has been read.
   const CoordinatorCore* core() const { return core_.get(); }
 
  private:

@@ -1,6 +1,6 @@
-// Prepares and starts the Coordinator of a process: the flags that name the job, the options (from
-// the flags and the cluster), and a start that first waits for a rival coordinator to leave. Used
-// by the main functions of the coordinator and of a node.
+// Prepares and starts the Coordinator of a process: the flags that name the job, the coordinator's
+// options, and a start that first waits for another coordinator of the job to leave. Used by the
+// main functions of the coordinator and of a node.
 #pragma once
 
 #include <functional>
@@ -27,8 +27,8 @@ struct CoordinatorFlags {
 
 // Where a coordinator runs.
 struct CoordinatorPlace {
-  std::string dir;                           // the job's directory; absolute
-  std::string host;                          // the host of this process, for messages
+  std::string dir;   // the job's directory; absolute
+  std::string host;  // the host of this process, shown to people after `dir`
   std::shared_ptr<Credentials> credentials;  // null: the process has no certificate
   bool insecure = false;
   // The devices of the worker in the same process, and whether they share each batch
@@ -37,16 +37,16 @@ struct CoordinatorPlace {
   bool divides_batches = false;
 };
 
-// Reads the job, chooses its strategy, and takes the other tasks from the cluster. `ps_addresses`
-// has the address of each ps, by index. An error about the job names its key.
+// Reads the job, chooses its strategy, and takes the names of the workers from `cluster`.
+// `ps_addresses` has the address of each ps, by index.
 absl::StatusOr<CoordinatorOptions> ReadCoordinatorOptions(Files& files,
                                                           const CoordinatorFlags& flags,
                                                           const Cluster& cluster,
                                                           std::vector<std::string> ps_addresses,
                                                           const CoordinatorPlace& place);
 
-// Starts a coordinator that listens at `address`. If another coordinator still leads the job in DIR
-// after timeouts.drain_ms and a second, calls `exit` with kInUse. Used on the loop.
+// Starts a coordinator whose process listens at `address`. If another coordinator still leads the
+// job after timeouts.drain_ms and a second, calls `exit` with kInUse instead. Used on the loop.
 class CoordinatorStart {
  public:
   // `coordinator` must outlive this object.

@@ -1,7 +1,6 @@
-// The start of a coordinator from the files of DIR: reads what earlier coordinators left, decides
-// whether the job can go on, and claims this coordinator's first generation. Owned by the
-// coordinator, whose loop must not wait for storage: every function here blocks and runs on the
-// executor.
+// The start of a coordinator from the files of the job's directory (DIR): reads what earlier
+// coordinators left, decides whether the job can go on, and claims this coordinator's first
+// generation. Every function here blocks; the coordinator calls Begin on the executor.
 #pragma once
 
 #include <cstdint>
@@ -18,25 +17,25 @@ namespace paracord {
 
 class DirStart {
  public:
-  // `accepted` are the changed program files that CheckResumable accepts. With `keeps_job`, a job
-  // in DIR that cannot become `job` goes on unchanged.
+  // `accepted` are program files that may have changed (CheckResumable). With `keeps_job`, a job in
+  // DIR that cannot go on with the keys of `job` goes on unchanged.
   DirStart(Files& files, std::string dir, Job job, std::string boot_id,
            std::vector<std::string> accepted = {}, bool keeps_job = false);
 
   struct Begun {
-    bool done = false;  // the job was done before; its summary.json is written
+    bool done = false;  // the job was done already, and its summary.json is written again
     FoundInDir found;
     Job job;  // the job that training resumes
-    // If the job in DIR goes on unchanged: the keys in which the given job differs, with both
-    // values.
+    // If the job in DIR goes on unchanged: the keys in which the constructor's job differs from it,
+    // with both values.
     std::vector<std::string> untaken;
   };
-  // Reads DIR, claims a generation, and undoes the end of a job that now has more to do. May be
-  // called again after an error.
+  // Reads DIR. If the job is not done, claims a generation; if the job was done but now has more to
+  // do, marks the newest checkpoint as not final. May be called again after an error.
   absl::StatusOr<Begun> Begin();
-  // Whether the newest checkpoint in DIR marks the job as done, and `job` has no more to do. Does
-  // not read the checkpoint whole: Begin may still find damage. False if DIR cannot be read or
-  // holds a different job: Begin returns the error.
+  // Whether the newest checkpoint in DIR marks the job as done, and the constructor's job has no
+  // more to do. Does not read the checkpoint whole: Begin may still find damage. False if DIR
+  // cannot be read or its job cannot go on: Begin returns the error. Called before Begin.
   bool FindsDone();
 
  private:
@@ -46,7 +45,7 @@ class DirStart {
   // Decides whether the job can go on from `found`. Drops an early stop from `found` if the job's
   // `stop_when` has changed since.
   absl::StatusOr<Verdict> CheckFound(FoundInDir& found);
-  // With keeps_job_, `job_` becomes the job `before`, else `why` is returned as an error.
+  // With keeps_job_, makes the job with the JSON `before` the job_; else returns `why` as an error.
   absl::Status KeepJob(const std::string& before, const std::string& why);
   absl::StatusOr<uint64_t> ClaimFirst();
   absl::StatusOr<Verdict> LookAndClaim(FoundInDir& found);

@@ -1,8 +1,8 @@
-// The charts of a job: TensorBoard event files in DIR/tensorboard. Each life of a coordinator
-// begins a new file, and so does each write after an error, because a reader stops at a torn
-// record. Owned by the coordinator; used on the executor alone. The file is open only during a
-// write, so DIR can be unmounted between writes. Training does not depend on these files: the
-// charts of a failed write are left out.
+// The charts of a job: TensorBoard event files in the folder tensorboard of the job's directory.
+// Each process of a coordinator begins a new file, and so does each write after an error, because a
+// reader stops at a torn record. Owned by the coordinator; used on the executor alone. The file is
+// open only during a write, so that storage can be unmounted between writes. Charts of a failed
+// write are lost.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,8 @@ class EventFile {
   // `directory` is created with the first file. File names contain `generation`.
   EventFile(Files& files, std::string directory, uint64_t generation);
 
-  // Writes the charts. Each file begins with a record that makes TensorBoard discard earlier files'
-  // points from the step of its first chart on.
+  // Writes the charts. Each file begins with a record that makes TensorBoard discard the points of
+  // earlier files from the step of this file's first chart on.
   absl::Status Append(int64_t unix_ms, const std::vector<Chart>& charts);
 
  private:

@@ -1,5 +1,5 @@
 // Which coordinator leads the job: a coordinator claims a generation by creating the file
-// DIR/generation-<n>, and the newest claim leads. Blocking: runs on the executor.
+// generation-<n> in the job's directory, and the newest claim leads. Every function here blocks.
 #pragma once
 
 #include <cstdint>
@@ -29,9 +29,9 @@ absl::StatusOr<uint64_t> NewestMentioned(Files& files, const std::string& dir);
 absl::Status Claim(Files& files, const std::string& dir, uint64_t generation,
                    const std::string& boot_id);
 
-// Called after a write and before anybody acts on the write. ABORTED: a newer generation is
-// claimed, whose coordinator may have read DIR before the write. A coordinator that claims a
-// generation after this check will see the write.
+// ABORTED: a generation newer than `generation` is claimed. Called after a write and before anybody
+// acts on the write: a coordinator that claims its generation after this check sees the write, one
+// that claimed before may not.
 absl::Status CheckNewestGeneration(Files& files, const std::string& dir, uint64_t generation);
 
 }  // namespace paracord

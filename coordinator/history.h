@@ -1,7 +1,7 @@
-// The recent past of a job for the status page: the curves of its training and the newest lines of
-// the coordinator's log. Their sizes are bounded: when the curves are full, every second point is
-// dropped and the sampling interval doubles, so the curves reach back to the start of this
-// coordinator's training. Owned by the coordinator, used on its loop.
+// What the status page shows of a job's past: the curves of its training and the newest log lines
+// about the job. Their sizes are bounded: when the curves are full, every second point is dropped
+// and the sampling interval doubles, so the curves reach back to the start of this coordinator's
+// training. Owned by the coordinator, used on its loop.
 #pragma once
 
 #include <cstdint>
@@ -21,15 +21,17 @@ class History {
   static constexpr size_t kEventsMax = 100;
   static constexpr size_t kEventBytesMax = 400;
 
-  // Whether the newest point is old enough to add another one.
+  // Whether a point may be added: there is none, or the newest is old enough, or is later than
+  // `unix_ms` because a clock was set back.
   bool Takes(int64_t unix_ms) const;
-  // Adds a point, if Takes(unix_ms). Points at or after its step, void since a restore, go.
+  // If Takes(unix_ms), adds a point and removes older points at or after the step of `chart`, which
+  // a restore has taken back.
   void Add(int64_t unix_ms, const Chart& chart);
   // Adds a line of the log; `level` is "info", "warn" or "error".
   void AddEvent(int64_t unix_ms, const std::string& level, const std::string& text);
 
-  // Adds the keys "curves" ({"step": [...], "unix_ms": [...], NAME: [...]}, a number or null for
-  // each point) and "events", newest last.
+  // Adds the key "curves" ({"step": [...], "unix_ms": [...], NAME: [...]}, with a number or null
+  // for each point) and the key "events", the lines with the newest last.
   void AddTo(nlohmann::json& status) const;
 
  private:

@@ -1,9 +1,10 @@
 // Before a coordinator starts: checks whether another coordinator is alive and leads the same job.
-// Two coordinators that a supervisor restarts after each loss of the lead would overthrow each
-// other for ever. A starting coordinator that finds a live rival therefore waits for the rival to
-// leave (the rival may be draining), and gives up if the rival stays. Correctness does not depend
-// on this check: where two coordinators cannot reach each other, the claim of a generation decides
-// who leads. Used on the loop; DIR is read on the executor.
+// Two coordinators that a supervisor restarts whenever they lose the lead would take the lead from
+// each other for ever. A starting coordinator that finds a live rival therefore waits for the rival
+// to leave (the rival may be draining), and gives up if the rival stays. Correctness does not
+// depend on this check: where two coordinators cannot reach each other, the claim of a generation
+// decides who leads. RivalCheck is used on the loop and reads files on the executor; the other
+// functions here block.
 #pragma once
 
 #include <cstdint>
@@ -20,22 +21,23 @@
 
 namespace paracord {
 
-// The address that the newest coordinator of the job wrote to `dir`, alive or dead; "" if there is
-// none.
+// Returns the address that a coordinator last wrote to `dir`, whether that one is alive or dead; ""
+// if none can be read.
 std::string AddressIn(Files& files, const std::string& dir);
 
 // Whether `answer` is the status of a coordinator: an object with phase, run_id and generation of
 // the right types.
 bool IsStatus(const nlohmann::json& answer);
 
-// Whether the process that gave `answer` is a live coordinator that leads the job in `dir`. An
-// error: the claims in `dir` cannot be read.
+// Whether `answer` is the status of a coordinator that leads the job in `dir`. Its generation may
+// be one older than the newest claim, because the coordinator may be claiming its next. An error:
+// the claims in `dir` cannot be read.
 absl::StatusOr<bool> LeadsJob(Files& files, const std::string& dir, const nlohmann::json& answer);
 
 class RivalCheck {
  public:
-  // `dir` is the job's directory. `own_address` is the address of this process, which is not asked:
-  // a dead coordinator may have listened there before.
+  // `dir` is the job's directory. `own_address` is the address of this process. If `dir` has that
+  // address, a dead coordinator had it, and nobody is asked.
   RivalCheck(Environment environment, std::string dir, std::string own_address,
              int64_t patience_ms);
 

@@ -19,12 +19,12 @@ struct SavedJob {
 };
 
 // Returns the job of the newest job.state in `dir`, or, if it is missing or damaged, of the newest
-// checkpoint with a readable manifest. nullopt if there is none, or the storage failed: the
+// checkpoint with a readable manifest. nullopt if there is none or it cannot be read: the
 // coordinator that starts in `dir` reports the error.
 std::optional<SavedJob> ReadSavedJob(Files& files, const std::string& dir);
 
-// INVALID_ARGUMENT names the keys in which `now` must not differ from `before`, and what to do.
-// `accepted` are the changed program files that CheckResumable accepts.
+// Checks that the job `before` can go on as `now`. INVALID_ARGUMENT names the keys that must not
+// differ, and what to do. `accepted` are program files that may have changed (CheckResumable).
 absl::Status CheckGoesOn(const SavedJob& before, const Job& now,
                          std::span<const std::string> accepted);
 

@@ -9,9 +9,9 @@
 
 namespace paracord {
 
-// `status` is the JSON of Report::StatusJson, and `unix_ms` the present time. Only the first
-// kWorkersShown workers get metrics of their own, to bound the number of labels.
+// The most workers that get metrics of their own, to bound the number of labels.
 inline constexpr size_t kWorkersShown = 256;
+// `status` is the JSON of Report::StatusJson (core/report.h), and `unix_ms` the present time.
 void AddStatusMetrics(const nlohmann::json& status, int64_t unix_ms, MetricSet& metrics);
 
 }  // namespace paracord

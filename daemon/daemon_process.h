@@ -1,5 +1,5 @@
-// The common part of every daemon's main: flags, its task in the cluster, logging, signals, the
-// real environment (common/environment.h), and the exit. Used on main's thread.
+// What the main functions of all daemons share: flags, the task in the cluster, logging, signals,
+// the real environment (common/environment.h), and the exit. Used on main's thread.
 #pragma once
 
 #include <signal.h>
@@ -29,7 +29,7 @@ namespace paracord {
 
 class Daemon;
 
-// The flags shared by all daemons, and their values.
+// The flags that all daemons have, and their values.
 struct DaemonFlags {
   std::string cluster_file;
   std::string task;
@@ -44,29 +44,29 @@ struct DaemonFlags {
   int64_t restarts = 0;
 
   void AddTo(Flags& flags);
-  // Returns the value of --memory-limit. Without the flag, nine tenths of the limit of the
-  // process's control groups or of the machine's memory, to leave room for other processes, but not
-  // less than `least`. INVALID_ARGUMENT: the flag is no number of bytes, or below `least`.
+  // Returns the value of --memory-limit. Without the flag, returns nine tenths of what this process
+  // may use (the limit of its control groups, or the machine's memory), but not less than `least`.
+  // INVALID_ARGUMENT: the flag's value is no number of bytes, or is below `least`.
   absl::StatusOr<uint64_t> MemoryLimit(uint64_t least = MemoryBudget::kLimitMin) const;
 };
 
 // Finds the cluster (--cluster or TF_CONFIG) and this process's task (--task or TF_CONFIG), and
 // checks the flags of the log and of addresses. INVALID_ARGUMENT names the setting that is missing
-// or wrong. Other errors are those of reading the file.
+// or wrong. Other errors are those of reading the file of --cluster.
 absl::StatusOr<Cluster> FindCluster(const DaemonFlags& flags);
 
 // Returns the output of --version: the program, its version and its protocol version.
 std::string VersionText(const std::string& program);
 
-// Parses the flags of a daemon, `shared` among them. Returns the exit code if the flags were wrong,
-// or asked for help or the version. With --restarts, this process becomes the parent of the daemon
-// and restarts it where a restart may help (daemon/restarts.h): then it returns the exit code in
-// the parent, and nullopt in the daemon. Called before any thread starts.
+// Parses the flags of a daemon, to which `shared` has been added. Returns the exit code if the
+// flags are wrong, or ask for help or the version. With --restarts, this process forks the daemon,
+// restarts it where a restart may help (daemon/restarts.h), and at last returns the exit code; the
+// daemon returns nullopt, as without --restarts. Called before any thread starts.
 std::optional<int> ParseOrExit(Flags& flags, int argc, char** argv, const DaemonFlags& shared = {});
 
 // Sets up logging and with --trace the trace, and checks that the process may have descriptors for
-// `peers` peers. Called before the daemon starts threads. Returns an exit code on failure, which it
-// has printed.
+// `peers` peers. Called before the daemon starts threads. On failure, prints the error and returns
+// an exit code.
 std::optional<int> SetUpOrExit(const DaemonFlags& flags, const Task& task, size_t peers,
                                const char* program);
 
@@ -82,18 +82,18 @@ bool ServesHttps(const std::string& address, const SecurityOptions& security);
 // loopback address or with --insecure; other addresses need a certificate for HTTPS.
 // INVALID_ARGUMENT names the address.
 absl::Status CheckHttp(const std::string& address, const SecurityOptions& security);
-// SetUpSecurity for a daemon. Where the present certificate has expired or does not fit its key,
-// waits for better files, and logs the wait. Meanwhile supervisors on this host get answers about
-// liveness at `address`, where the daemon will listen; "": it will not listen. UNAVAILABLE: no
-// better files came in ten minutes. CANCELLED: one of LeaveSignals() came.
+// SetUpSecurity for a daemon. If the present certificate has expired or does not fit its key, waits
+// for better files, and logs the wait. Meanwhile supervisors on this host that ask at `address`
+// learn that the daemon lives; the daemon will listen there ("": it will not listen). UNAVAILABLE:
+// no better files came in ten minutes. CANCELLED: one of LeaveSignals() came during the wait.
 absl::Status AwaitSecurity(const DaemonFlags& flags, const std::string& task,
                            const std::string& address, GrpcOptions& grpc);
-// The exit code for an error of AwaitSecurity: one after which a restart may help if it is
-// UNAVAILABLE.
+// Returns the exit code for an error of AwaitSecurity. The code for UNAVAILABLE is one after which
+// a restart may help.
 ExitCode SecurityExitCode(const absl::Status& status);
 
-// Serves at --http what `source` shows, and logs where; null without --http. Errors are for
-// ListenExitCode.
+// Serves what `source` shows at the address of --http, and logs the address. Returns null without
+// --http. ListenExitCode returns the exit code for an error.
 absl::StatusOr<std::unique_ptr<Monitor>> StartMonitor(const DaemonFlags& flags, const Task& task,
                                                       Daemon& daemon, MonitorSource source);
 
@@ -102,37 +102,38 @@ absl::StatusOr<std::unique_ptr<Monitor>> StartMonitor(const DaemonFlags& flags, 
 [[noreturn]] void LeaveProcess(int exit_code);
 
 // The signals that ask a daemon to leave: SIGTERM, SIGINT, and SIGHUP (a closed terminal) unless
-// the process ignores that (nohup).
+// the process ignores SIGHUP (nohup).
 sigset_t LeaveSignals();
 // Blocks LeaveSignals() in this thread and the threads that it starts later. Otherwise a thread of
 // a GPU driver could take the signal for which Run waits.
 void BlockLeaveSignals();
 std::string SignalName(int signal);  // such as "SIGTERM"
 
-// Prints the message of `status` as the program's last line, and returns the number of `code`.
+// Prints `program` and the message of `status` to standard error, and returns `code` as a number.
 int Complain(const char* program, const absl::Status& status, ExitCode code);
 
-// Returns the host name, for messages; "" if there is none.
+// Returns the name of this host, or "" if the system does not tell.
 std::string HostName();
 
-// Warns if `own`, the address under `key` of the cluster for `task`, is a loopback address, and the
-// cluster has tasks on other hosts, for which it is unreachable.
+// Warns if `own`, the address under `key` of the cluster for `task`, is a loopback address although
+// the cluster has tasks on other hosts, which cannot reach a loopback address here.
 void WarnOfOwnLoopback(const Logger& log, const std::string& task, const std::string& key,
                        const std::string& own, const Cluster& cluster);
 
 // Warns if `expected`, the address that the cluster has under `key` for `task`, has another port
-// than `address`, at which the daemon listens. `expected` is "" if the cluster has none.
+// (or path of a unix socket) than `address`, at which the daemon listens. `expected` is "" if the
+// cluster has none.
 void WarnOfOtherAddress(const Logger& log, const std::string& task, const std::string& key,
                         const std::string& expected, const std::string& address);
 
-// The exit code for an error of Daemon::Listen or StartMonitor: the address is in use, cannot be
-// listened at, or a signal asked the process to leave meanwhile.
+// Returns the exit code for an error of Daemon::Listen or StartMonitor: one if the address is in
+// use, one if a signal asked the process to leave meanwhile, and one for all other errors.
 ExitCode ListenExitCode(const absl::Status& status);
 
 class Daemon {
  public:
   // Blocks the signals for which Run waits. Must be constructed before any other thread is started.
-  // Requests and receive buffers take their memory from `memory`, whatever the options say.
+  // Requests and receive buffers take their memory from `memory`, whatever `options` say.
   explicit Daemon(GrpcOptions options = {},
                   std::shared_ptr<MemoryBudget> memory = std::make_shared<MemoryBudget>());
 
@@ -142,33 +143,34 @@ class Daemon {
   // Null if connections are plain text.
   const std::shared_ptr<Credentials>& credentials() const { return network_.credentials(); }
   const std::shared_ptr<RefusedPeers>& refused() const { return network_.refused(); }
-  // The limit of requests' memory. Listeners that this network does not own count their requests
-  // here, too.
+  // The limit of requests' memory. Whoever receives requests other than by Listen, such as by
+  // shared memory, counts them here, too.
   const std::shared_ptr<RequestBudget>& request_budget() const { return network_.request_budget(); }
 
-  // Listens at an address. While its name does not resolve to an address of this machine, tries
+  // Listens at `address`. While its name does not resolve to an address of this machine, tries
   // again for a minute and logs the wait: a pod starts before its name is known, and name servers
-  // may still have its former address. INVALID_ARGUMENT: after that minute. CANCELLED: one of
+  // may still have its former address. INVALID_ARGUMENT: the minute has passed. CANCELLED: one of
   // LeaveSignals() came meanwhile. Other errors as GrpcNetwork::Listen.
   absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& address, Service& service,
                                                    const Logger& log);
 
-  // Makes the job's directory `dir` while the loop runs. After errors that may pass, tries again
-  // each second, and logs the first (unless `said`); errors that only a person can mend end Run.
+  // Makes the job's directory `dir` while the loop runs. After an error that may pass, tries again
+  // each second, and logs the first such error unless `said`. An error that only a person can mend
+  // ends Run.
   void MakeDir(const std::string& dir, const Logger& log, bool said = false);
-  // Answers supervisors on this host who ask at `address`, where the daemon listens, for its
-  // health.
+  // Tells supervisors on this host the daemon's health when they ask at `address`, where the daemon
+  // listens.
   void AnswerLocally(const std::string& address, const std::string& task,
                      std::function<HealthState()> health);
 
-  // Ends Run, which returns `exit_code`. The role gets this function as its way to exit.
+  // Logs `reason` and ends Run, which returns `exit_code`.
   void Exit(int exit_code, const std::string& reason);
-  // Makes a check that ends Run with kListenerDeaf if `address` accepts no connections any more.
-  // The check must be destroyed before this daemon.
+  // Makes a check that ends Run with kListenerDeaf if the listener at `address` accepts no
+  // connections any more. The check must be destroyed before this daemon.
   std::unique_ptr<ListenerCheck> CheckListener(const std::string& address);
-  // Runs the loop until Exit. The first of LeaveSignals() calls `drain` on the loop with the name
-  // of the signal. Another one, more than a second later, ends the process at once, except SIGHUP,
-  // which both a shell and the kernel send.
+  // Runs the loop until Exit. After the first of LeaveSignals(), the loop calls `drain` with the
+  // name of the signal. A SIGTERM or SIGINT more than a second later ends the process at once. A
+  // later SIGHUP does not, because a shell and the kernel may both send one.
   int Run(std::function<void(const std::string& signal)> drain);
 
  private:

@@ -1,5 +1,5 @@
 // Lets the first process of a daemon start the daemon again where a restart may help, as a
-// supervisor would: a container ends with its first process, and Kubernetes waits longer and longer
+// supervisor would. A container ends with its first process, and Kubernetes waits longer and longer
 // before it starts the container again. Called before there is any other thread.
 #pragma once
 
@@ -10,18 +10,19 @@
 namespace paracord {
 
 struct RestartOptions {
-  int64_t restarts_max = 0;  // most restarts in a row; 0: no parent, the caller is the daemon
-  // Pause before the second restart; each later one is twice as long, up to 8 s.
+  int64_t restarts_max = 0;  // most restarts in a row; 0: the caller is the daemon, and forks none
+  // Pause before the second restart in a row; each later pause is twice as long, up to 8 s.
   int64_t first_pause_ms = 250;
-  // A daemon that has run for this long begins a new row of restarts.
+  // After a daemon has run for this long, restarts are counted from 0 again.
   int64_t sound_ms = 600000;
   std::string task;  // name of the daemon, for the log
 };
 
-// Forks the daemon. Returns nullopt in its process, and in the parent the exit code: that of a
-// daemon that no restart can help, or of the last restart allowed; kPeerLost: no process could be
-// forked. The parent forwards SIGTERM, SIGINT and SIGHUP to the daemon, and then restarts it no
-// more; during a pause they make it return kDrained. The parent reaps the daemon's orphans.
+// Forks the daemon. Returns nullopt in the daemon. In the parent, returns the exit code of the last
+// daemon, once a restart would not help or no more are allowed; kPeerLost if no process could be
+// forked. The parent forwards SIGTERM, SIGINT and SIGHUP to the daemon and then restarts it no
+// more; if such a signal comes in a pause, the parent returns kDrained. Like the first process of
+// a container, the parent reaps processes whose own parent has ended.
 std::optional<int> RestartWhereItHelps(const RestartOptions& options);
 
 }  // namespace paracord

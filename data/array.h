@@ -1,7 +1,7 @@
-// An array of a file format for whole arrays (idx, npy, npz): records of one shape from one or
-// several files. In memory bytes stay bytes, integers of 4 and 8 bytes keep all digits, and other
-// numbers become float32. Beyond a limit on memory a plain file stays on disk and is read record by
-// record. Filled by one thread, constant afterwards.
+// An array of the formats idx, npy and npz: records of one shape, from one or several files. In
+// memory bytes stay bytes, integers of 4 and 8 bytes keep all digits, and other numbers become
+// float32. A large plain file stays on disk, and each record is read when it is asked for. One
+// thread fills an Array; afterwards the Array is constant.
 #pragma once
 
 #include <cstdint>
@@ -24,10 +24,10 @@ namespace paracord {
 struct ArrayHeader {
   ElementType type = ElementType::kU8;
   bool big_endian = false;
-  std::vector<uint64_t> shape;  // the number of records, then a record's shape
-  bool fortran_order = false;   // column-major; such a file is held in memory
-  // The kind of strings, if the elements are strings. Each string takes `text_width` bytes or code
-  // points, zero-padded at the end; `type` is then unused.
+  std::vector<uint64_t> shape;  // the number of records, then the shape of a record
+  bool fortran_order = false;   // column-major: the first axis runs fastest
+  // Whether the elements are strings, and of which kind. Each string then takes `text_width` bytes
+  // or code points in the file, with zeros behind a shorter string, and `type` is unused.
   enum class Text { kNone, kBytes, kCodePoints };
   Text text = Text::kNone;
   size_t text_width = 0;
@@ -45,33 +45,34 @@ constexpr uint64_t kHeldBytesMax = uint64_t{1} << 30;
 class Array {
  public:
   // A plain file stays on disk if its elements take more than `held_max` bytes, or more than
-  // `memory` has left. A compressed file must be held, and so must a file in Fortran order, of at
-  // most kHeldBytesMax bytes: Append fails where that is impossible.
+  // `memory` has left. A compressed file and a file in Fortran order cannot stay on disk: Append
+  // returns an error if `memory` has no room for them, or if a plain file in Fortran order takes
+  // more than kHeldBytesMax bytes.
   explicit Array(uint64_t held_max = kHeldBytesMax, std::shared_ptr<MemoryShare> memory = nullptr)
       : held_max_(held_max), memory_(std::move(memory)) {}
 
   uint64_t records() const { return records_; }
   const std::vector<uint64_t>& shape() const { return shape_; }  // shape of a record
-  // The number of floats in a record.
+  // The number of elements in a record.
   uint64_t record_size() const { return record_size_; }
-  // Whether the elements are strings, for ReadTexts, instead of numbers.
+  // Whether the elements are strings. Records are then read by ReadTexts, otherwise by Read.
   bool text() const {
     return !by_file_.empty() && by_file_[0].header.text != ArrayHeader::Text::kNone;
   }
-  // A hash over the order, the sizes, the record counts and the contents of the files.
+  // A hash of the order, the sizes, the numbers of records and the contents of the files.
   uint64_t fingerprint() const { return fingerprint_; }
 
-  // Writes the record's elements, multiplied by `scale`, to `out`. With a scale of 1 also lists the
-  // large whole numbers in `exact`, counting the record's first element as `first`. Fails only if a
-  // file on disk cannot be read. Any thread.
+  // Writes the record's elements, multiplied by `scale`, to `out`. If `scale` is 1, also appends
+  // the record's whole numbers that float32 may not represent to `exact`; the first element of the
+  // record has the index `first` there. Any thread.
   absl::Status Read(uint64_t record, float scale, float* out, size_t first,
                     std::vector<ExactInteger>& exact) const;
   // Writes the record's strings to `out`. INVALID_ARGUMENT names a record with invalid UTF-8.
   absl::Status ReadTexts(uint64_t record, std::string* out) const;
-  // Returns where a record is, for people: "PATH row 17". Rows are counted from 0 in each file.
+  // Returns "PATH row 17" for messages. Rows are counted from 0 in each file.
   std::string Where(uint64_t record) const;
 
-  // Appends all records of a file. `stream` is behind the file's header. Errors name path and row.
+  // Appends all records of a file. `stream` stands behind the file's header. Errors name the path.
   absl::Status Append(const ArrayHeader& header, ByteStream& stream);
 
  private:
@@ -80,14 +81,15 @@ class Array {
     uint64_t first_record;
     ArrayHeader header;
     // The elements are in `bytes`, `integers`, `floats` or `texts`, or on disk in `file`. `exact`
-    // belongs to `floats`: the whole numbers of a float64 file beyond float32's precision.
+    // has the whole numbers of a float64 file that `floats` may not represent.
     std::vector<uint8_t> bytes;
     HeldIntegers integers;
     std::vector<float> floats;
     std::vector<ExactInteger> exact;
     std::vector<std::string> texts;  // not yet checked to be UTF-8
     std::unique_ptr<ReadFile> file;
-    uint64_t file_offset = 0;  // offset of the first element; 0: the elements are in memory
+    // The offset of the first element in `file`; 0: the elements are in memory.
+    uint64_t file_offset = 0;
   };
   absl::Status CheckHeader(const ArrayHeader& header, const std::string& path) const;
   absl::StatusOr<uint32_t> TakeElements(OneFile& one, uint64_t elements, ByteStream& stream) const;
@@ -104,15 +106,15 @@ class Array {
   std::vector<uint64_t> shape_;
 };
 
-// Reads the header of a file: everything before the elements.
+// Reads the header of a file, which is everything before the elements.
 using ReadArrayHeader = absl::StatusOr<ArrayHeader> (*)(ByteStream& stream);
 
 // Counts the records announced by the headers of an array's files.
 class HeaderCount {
  public:
-  // Reads a header; the stream continues behind the header.
+  // Reads the header of a file. `stream` then stands behind the header.
   absl::Status Add(ReadArrayHeader read_header, ByteStream& stream);
-  // Nullopt: a header contradicts its file or another header; reading the files reports the error.
+  // Nullopt if a header does not fit its file or another header, which ReadArray will report.
   const std::optional<uint64_t>& records() const { return records_; }
 
  private:
@@ -120,10 +122,10 @@ class HeaderCount {
   std::optional<std::vector<uint64_t>> shape_;  // shape of a record
 };
 
-// Counts the records of all files matching `patterns` (globs), by their headers alone.
+// Counts the records of all files that match `patterns` (globs), by their headers alone.
 absl::StatusOr<HeaderCount> CountRecords(Files& files, const std::vector<std::string>& patterns,
                                          ReadArrayHeader read_header);
-// Reads all files matching `patterns` as a single array, within the limits on memory of `spec`.
+// Reads all files that match `patterns` as a single array, within the limits on memory of `spec`.
 absl::StatusOr<Array> ReadArray(Files& files, const std::vector<std::string>& patterns,
                                 ReadArrayHeader read_header, const DataSpec& spec);
 

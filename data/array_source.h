@@ -1,5 +1,5 @@
-// The readers of formats for whole arrays: entries of the table in data_source.cc. Features and
-// labels are a single array each, or an object that has an array for each input or output by name.
+// The readers of the formats idx, npy and npz: entries of the table in data_source.cc. Features and
+// labels are a single array each, or several arrays, each with the name of its input or output.
 #pragma once
 
 #include <memory>
@@ -9,12 +9,12 @@
 
 namespace paracord {
 
-// Reads IDX files, plain or gzip: keys features, labels, weights, and scale, which multiplies
-// features.
+// Reads IDX files, plain or gzip. Keys: features, labels, weights, scale (a factor of features).
 absl::StatusOr<std::unique_ptr<DataSource>> OpenIdx(Files& files, const DataSpec& spec);
-// Reads .npy files: keys features, labels, weights. A Fortran-order file must fit into memory.
+// Reads .npy files. Keys: features, labels, weights. A file in Fortran order must fit into memory.
 absl::StatusOr<std::unique_ptr<DataSource>> OpenNpy(Files& files, const DataSpec& spec);
-// Reads .npz files: keys file, features, labels, weights, scale; arrays are named by their keys.
+// Reads .npz files. Keys: file, scale, and features, labels, weights, which name arrays of the
+// file.
 absl::StatusOr<std::unique_ptr<DataSource>> OpenNpz(Files& files, const DataSpec& spec);
 
 }  // namespace paracord

@@ -1,6 +1,6 @@
-// Prepares the next batches on a thread of its own while the current batch is being computed. Stays
-// at most `depth` batches ahead, and reuses their memory. Owned by a reader of batches; all
-// functions are called by one thread at a time.
+// Prepares the next batches on a thread of its own while the owner computes with the current batch.
+// Prepares at most `depth` batches in advance, and reuses their memory. Used by one thread at a
+// time.
 #pragma once
 
 #include <condition_variable>
@@ -18,27 +18,27 @@ namespace paracord {
 
 class BatchLoader {
  public:
-  // Fills in the record numbers of the batch `index`, counted from 0 at Start, and returns the key
-  // of the batch's epoch. Leaves `records` empty after the last batch. Called by the loader's
-  // thread.
+  // Fills `records` with the record numbers of a batch, and returns the key of the batch's epoch.
+  // `index` counts the calls from 0 since Start. Leaves `records` empty if there are no more
+  // batches. The loader's own thread calls the function.
   using Sequence = std::function<uint64_t(uint64_t index, std::vector<uint64_t>& records)>;
 
   // The source must outlive the loader.
   BatchLoader(const DataSource& source, size_t depth);
   ~BatchLoader();
 
-  // Drops the prepared batches and begins with `sequence`.
+  // Drops the prepared batches, and begins with the first batch of `sequence`.
   void Start(Sequence sequence);
-  // Tells the loader that an ended sequence has batches again. The loader then asks for the next
-  // index, not again for the index that had no records.
+  // Says that the sequence, which had no more batches, has more now. The loader goes on with the
+  // next index: it does not ask again for the index for which `records` stayed empty.
   void GoOn();
-  // Waits for the next batch of the sequence and returns it, valid until the next call of Next.
-  // Returns null if the sequence has ended or was never started. An error concerns a single batch:
-  // the next call returns the following batch.
+  // Waits for the next batch of the sequence and returns it. The batch is valid until the next call
+  // of Next. Returns null if the sequence has no more batches or was never started. An error
+  // concerns a single batch: the next call returns the batch after it.
   absl::StatusOr<const Batch*> Next();
-  // Waits for the batch that Next will return after `ahead` further calls; `ahead` is less than the
-  // depth. Valid until the next call of Next or Start. Null: the sequence ends before the batch, or
-  // reading the batch failed.
+  // Waits for the batch that Next will return after `ahead` more calls, where `ahead` is less than
+  // the depth. The batch is valid until the next call of Next or Start. Returns null if the
+  // sequence ends before the batch, or if the batch could not be read.
   const Batch* Peek(size_t ahead);
 
  private:
@@ -56,7 +56,7 @@ class BatchLoader {
   uint64_t run_ ABSL_GUARDED_BY(mu_) = 0;      // counts calls of Start
   uint64_t resumed_ ABSL_GUARDED_BY(mu_) = 0;  // counts calls of GoOn
   uint64_t index_ ABSL_GUARDED_BY(mu_) = 0;
-  // Shared with the loader's thread, which calls the function without the lock.
+  // Shared with the loader's thread, which calls the function without holding the lock.
   std::shared_ptr<const Sequence> sequence_ ABSL_GUARDED_BY(mu_);
   std::deque<std::unique_ptr<Slot>> ready_ ABSL_GUARDED_BY(mu_);
   std::vector<std::unique_ptr<Slot>> free_ ABSL_GUARDED_BY(mu_);

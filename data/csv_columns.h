@@ -1,8 +1,8 @@
-// The features, labels and weights made from the columns of a CSV file: a number, a category's
-// index, a hashed bin, a hashed cross of several columns, an id of 64 bits, or the string itself
-// for a model that takes strings. A spec describes a feature, label or weight. Specs are read from
-// the job and then bound to the file's columns. Afterwards they are constant, and many threads
-// convert.
+// How columns of a CSV file become features, labels and weights: a number, the index of a category,
+// a hashed bin, a hashed cross of several columns, an id of 64 bits, or the string itself for a
+// model that takes strings. Each feature, label or weight has a spec, which is read from the job
+// and then bound to the columns of the file. Afterwards the spec is constant, and any thread may
+// convert records by it.
 #pragma once
 
 #include <optional>
@@ -19,43 +19,43 @@
 
 namespace paracord {
 
-// A column of the file, by name or by number from 0.
+// A column of the file, by its name or by its number, counted from 0.
 struct CsvColumnName {
   std::string name;
-  std::optional<size_t> number;  // if set, there is no name
+  std::optional<size_t> number;  // if set, `name` is empty
 };
 
 struct CsvSpec {
   enum class Kind { kNumeric, kCategorical, kHashed, kCrossed, kString, kId, kPresent };
   Kind kind = Kind::kNumeric;
   std::string path;   // the spec's key in the job, for errors
-  std::string group;  // the model's input or output, "" for the only one
+  std::string group;  // the name of the model's input or output; "" for the only one
   std::vector<CsvColumnName> columns;
   std::vector<size_t> fields;  // the columns' numbers in the file, set by BindCsvSpecs
-  // Indices of the spec's Column in a batch and of its first value in an example, by CsvGroups.
+  // CsvGroups sets `column`, the index in a batch of the Column that gets the spec's values, and
+  // `offset`, the index of the spec's first value in an example of this Column.
   size_t column = 0, offset = 0;
-  bool by_pattern = false;  // made from a name with a `*`
+  bool by_pattern = false;  // whether made from a spec with a `*` in its name
   std::optional<std::string> default_text;
-  // A kNumeric column's value is (value - mean) / std. With `log`, sign(value) log(1 + |value|)
-  // replaces the value first, which suits counts of a wide range.
+  // The value of a kNumeric spec is (x - mean) / std. x is the number in the file or, with `log`,
+  // sign(number) log(1 + |number|), which suits counts of a wide range.
   double mean = 0, std = 1;
   bool log = false;
-  // A kCategorical column's value is the index of a known text. Unknown texts get `oov` indices in
-  // front of those for known texts. With `mask`, the indices in a list begin at 1, because 0 is
-  // padding.
+  // The value of a kCategorical spec is the index of a known text. The first `oov` indices are for
+  // unknown texts. With `mask`, indices begin at 1, because 0 is padding.
   absl::flat_hash_map<std::string, uint32_t> vocabulary;
   uint32_t words = 0, oov = 0;
   bool one_hot = false, mask = false;
-  bool oov_said = false;  // the job itself sets `oov`
+  bool oov_said = false;  // whether the job sets `oov`
   std::string vocabulary_file;
-  uint64_t vocabulary_fingerprint = 0;  // fingerprint of the file's words
-  // If true, a kId column hashes every text, including numbers.
+  uint64_t vocabulary_fingerprint = 0;
+  // If true, a kId spec hashes every text, even a number.
   bool hash = false;
-  // The number of bins of kHashed and kCrossed. With `mask`, bin 0 is padding alone.
+  // The number of bins of a kHashed or kCrossed spec. With `mask`, only padding has bin 0.
   uint64_t bins = 0;
-  // Set if a field holds a list of values. A list shorter than `length` is padded at its end; `cut`
-  // says which end of a longer list is cut off (kNone: it is refused). A kPresent spec has 1 for
-  // each present value, and 0 for padding.
+  // Set if a field holds a list of values. A list with fewer values than `length` is padded at its
+  // end. `cut` says at which end a list with more values is cut off; with kNone such a list is
+  // refused. The values of a kPresent spec are 1 for each value of the list, and 0 for padding.
   struct List {
     enum class Cut { kNone, kEnd, kStart };
     char separator = 0;
@@ -63,64 +63,65 @@ struct CsvSpec {
     double pad = 0;
     std::string pad_text;
     Cut cut = Cut::kNone;
-    std::string present;  // the input that the kPresent spec fills; "": none
+    // The input that gets the values of the kPresent spec; "": there is none.
+    std::string present;
   };
   std::optional<List> list;
 
-  // The first index of words or bins: 1 if `mask` leaves 0 to padding.
+  // The first index of words or bins: 1 with `mask`, otherwise 0.
   uint32_t first() const { return mask ? 1 : 0; }
   size_t width() const { return list ? list->length : one_hot ? words + oov : 1; }
 };
 
-// Reads the spec or the list of specs under `key`; none if the key is missing. A spec names its
-// input or output under `group_key`. A vocabulary gets `oov_default` indices for unknown texts
-// unless the spec sets a number.
+// Reads the spec, or the list of specs, under `key`; none if the key is missing. A spec has the
+// name of its input or output under `group_key`. A kCategorical spec has `oov_default` indices for
+// unknown texts unless it sets `oov`.
 std::vector<CsvSpec> ReadCsvSpecs(JsonFields& fields, const std::string& key,
                                   const std::string& group_key, uint32_t oov_default,
                                   Problems& problems);
 
-// Reads the vocabularies, finds each spec's columns by number or by `names` (of the header or the
-// job), and replaces a spec with a `*` in its name by a spec for each matching column; "*" alone
-// leaves out columns named by other specs. The file at `path` has `fields` columns. Errors name the
-// key or file.
+// Reads the files of vocabularies, finds the columns of each spec by number or in `names` (from the
+// header or the job), and replaces a spec with a `*` in its name by a spec for each matching
+// column. The name "*" alone does not match columns that other specs name. The file at `path` has
+// `fields` columns. Errors name the key or a file.
 absl::Status BindCsvSpecs(Files& files, const std::vector<std::string>& names, size_t fields,
                           const std::string& path, std::vector<CsvSpec>& specs);
 
-// Returns a warning if the padding of a list of words or bins is the index of a word or bin, too,
-// and no `present` input tells them apart; "" otherwise. The spec must be bound.
+// Returns a warning if a list of words or bins is padded with a number that is also the index of a
+// word or bin, and if no input has the kPresent values of the list; otherwise "".
 std::string PaddingDoubt(const CsvSpec& spec);
 
-// Returns the number of the column called `name`; `name` may be a number if columns have no names.
-// INVALID_ARGUMENT names the column and the nearest existing column in the file at `path`.
+// Returns the number of the column `name`. If columns have no names, `name` may be a number.
+// INVALID_ARGUMENT names the column and the file at `path`.
 absl::StatusOr<size_t> FindCsvColumn(const std::vector<std::string>& names, size_t fields,
                                      const std::string& path, const std::string& name);
 
-// Removes the specs of columns that the file lacks.
+// Removes the specs that need a column that the file lacks.
 void LeaveOutAbsent(const std::vector<std::string>& names, size_t fields,
                     std::vector<CsvSpec>& specs);
 
-// Removes the features made from a name with a `*` whose column is one of the columns of `others`.
+// Removes each feature that is `by_pattern` and whose column `others` have, too.
 void LeaveOut(const std::vector<CsvSpec>& others, std::vector<CsvSpec>& features);
 
-// Returns a batch column for each group, in the order of the groups' first specs, and sets `column`
-// and `offset` of the specs. A group of one number has shape () if `scalar`; other groups are
-// vectors.
+// Returns a batch Column for each input or output, in the order of the first specs that have it,
+// and sets `column` and `offset` of the specs. A Column is a vector, but with `scalar` a Column of
+// one number has the shape ().
 std::vector<Column> CsvGroups(std::vector<CsvSpec>& specs, bool scalar);
 
-// Returns INVALID_ARGUMENT if a group has both specs of strings and specs of numbers.
+// Returns INVALID_ARGUMENT if an input has both specs of strings and specs of numbers.
 absl::Status CheckStrings(const std::vector<CsvSpec>& specs);
 
 // The texts that stand for a missing value.
 using MissingTexts = std::vector<std::string>;
 
-// Returns the text of the spec's `place`-th column in a record, or the default if it is missing.
-// INVALID_ARGUMENT: it is missing without a default, or not UTF-8.
+// Returns the text of the spec's `place`-th column in a record. If the text is one of `missing`,
+// returns the default. INVALID_ARGUMENT: there is no default, or the text is not UTF-8.
 absl::StatusOr<std::string_view> CsvText(const CsvSpec& spec, size_t place,
                                          std::span<const std::string_view> fields,
                                          const MissingTexts& missing);
 
-// Returns the values of a list in a record, without those cut off. An empty or missing field is an
-// empty list.
+// Returns the values of a list in a record, without the values that are cut off. A field that is
+// empty or one of `missing` is an empty list.
 absl::StatusOr<std::vector<std::string_view>> CsvList(const CsvSpec& spec,
                                                       std::span<const std::string_view> fields,
                                                       const MissingTexts& missing);
@@ -132,8 +133,8 @@ absl::Status ConvertCsvTexts(const CsvSpec& spec, std::span<const std::string_vi
 // Whether a text begins with a letter, and is neither a number ("inf") nor a missing value ("NA").
 bool IsCsvWord(std::string_view text);
 
-// Writes spec.width() numbers to `out`. Lists large whole numbers in `exact`, too, unless it is
-// null. INVALID_ARGUMENT names the column, but neither file nor row.
+// Writes spec.width() numbers to `out`. Also lists large whole numbers in `exact`, unless `exact`
+// is null. INVALID_ARGUMENT names the column, but neither file nor row.
 absl::Status ConvertCsv(const CsvSpec& spec, std::span<const std::string_view> fields,
                         const MissingTexts& missing, float* out, std::vector<ExactInteger>* exact);
 

@@ -1,6 +1,6 @@
 // The reader of CSV files: an entry of the table in data_source.cc. docs/data.md ("CSV") has the
-// keys. Opening indexes the files, which finds every syntax error, and checks the values of the
-// first records; later values are checked when read.
+// keys of the job. Opening indexes the files, which finds every syntax error unless the job allows
+// bad records, and checks the first records. Values of later records are checked when read.
 #pragma once
 
 #include <memory>

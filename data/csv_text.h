@@ -1,7 +1,7 @@
 // The syntax of CSV (RFC 4180): a delimiter separates fields, and LF or CRLF separates records. A
-// quoted field may hold delimiters and ends of lines, and two quotes inside stand for one. A
-// dialect may have another quote, none, or an escape character before a literal character.
-// CsvCutter skips empty lines. Does no I/O except by the cursor.
+// quoted field may contain delimiters and ends of lines, and two quotes in it stand for one. A
+// dialect may have another quote, no quote, or an escape character that makes the next character
+// literal. CsvCutter skips empty lines. Only the cursor does I/O.
 #pragma once
 
 #include <deque>
@@ -16,42 +16,43 @@
 namespace paracord {
 
 struct CsvDialect {
-  std::string delimiter = ",";  // never empty; several characters form a single delimiter
-  bool trim = false;            // removes spaces and tabs around fields, also before a quote
+  std::string delimiter = ",";  // never empty; may have several characters
+  bool trim = false;            // whether spaces and tabs around fields are removed
   char quote = '"';             // 0: no field is quoted, and quotes are text
-  char escape = 0;              // precedes a literal character; 0: there is none
+  char escape = 0;              // makes the next character literal; 0: there is none
 };
 
-// The fields of a record: views into the parsed text or into `owned`.
+// The fields of a record. `values` are views into the parsed text or into `owned`.
 struct CsvFields {
   std::vector<std::string_view> values;
-  std::deque<std::string> owned;  // texts of fields with inner quotes or escapes
+  std::deque<std::string> owned;  // the fields in which quotes or escapes were replaced
 };
 
-// Counts the ends of lines inside the fields of a record, if the lines between them look like
-// records with as many fields: a sign that the file uses no quotes.
+// Counts the ends of lines inside the fields of a record. Counts those of a field only if the lines
+// that they separate have as many fields as the record: a sign that the file uses no quotes.
 size_t LinesWithinFields(const CsvFields& fields, std::string_view delimiter);
 
-// Parses the record at the start of `text` and returns its length, with the end of the line.
-// Returns 0 if `text` ends inside the record. With `at_end`, the file ends with `text`, and so does
-// the record. INVALID_ARGUMENT says what is wrong, but not where.
+// Parses the record at the start of `text`, and returns its length including the end of its line.
+// Returns 0 if `text` ends inside the record. With `at_end`, `text` ends where the file ends, and a
+// record that reaches that end is complete. INVALID_ARGUMENT says what is wrong, but not where.
 absl::StatusOr<size_t> ParseCsvRecord(std::string_view text, bool at_end, const CsvDialect& dialect,
                                       CsvFields& fields);
 
-// Returns the delimiter of a header: the most frequent of comma, semicolon, tab and bar outside of
-// quotes. Empty if none of them occurs.
+// Returns what probably is the delimiter of a header: the one of comma, semicolon, tab and bar that
+// is most frequent outside of quotes; "" if none occurs.
 std::string LikelyDelimiter(std::string_view header);
 
-// Cuts a file into records, all with the same number of fields.
+// Cuts a file into records, each with the expected number of fields.
 class CsvCutter : public RecordCutter {
  public:
   explicit CsvCutter(CsvDialect dialect, size_t fields = 0)
       : dialect_(std::move(dialect)), count_(fields) {}
 
-  // After Forgive, Skip does not refuse a malformed record, but moves to the end of its line.
+  // Moves over a record. After Forgive, Skip accepts any number of fields, and where a record is
+  // malformed, moves to the end of the line on which the record begins.
   absl::StatusOr<bool> Skip(FileCursor& cursor) const override;
-  // Reads the next record. `fields` points into the cursor's buffer, valid until the cursor's next
-  // use. Returns false at the end of the file.
+  // Reads the next record. `fields` is valid until the cursor is used. Returns false at the end of
+  // the file.
   absl::StatusOr<bool> Next(FileCursor& cursor, CsvFields& fields) const;
   void ExpectFields(size_t count) { count_ = count; }  // 0: any number
   void Forgive() { forgives_ = true; }

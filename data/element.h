@@ -1,5 +1,5 @@
-// Converts the numbers of a file, of any of numpy's types, to float32 and to exact whole numbers.
-// Any thread.
+// Converts the numbers in a file, of any ElementType, to float32 and exact whole numbers. Any
+// thread.
 #pragma once
 
 #include <cstddef>
@@ -17,9 +17,9 @@ enum class ElementType { kU8, kI8, kU16, kI16, kU32, kI32, kU64, kI64, kF16, kF3
 
 size_t ElementSize(ElementType type);
 
-// Whether LoadInteger reads the type: only integers of 4 and 8 bytes.
+// Whether LoadInteger reads the type: an integer of 4 or 8 bytes.
 bool IsWideInteger(ElementType type);
-// Reads an integer of a wide type. A uint64 beyond int64 keeps its bits.
+// Reads an integer of 4 or 8 bytes. A uint64 beyond int64 becomes the int64 with the same bits.
 int64_t LoadInteger(ElementType type, const char* from, bool big_endian);
 // Converts a result of LoadInteger to float32.
 inline float IntegerToFloat(ElementType type, int64_t value) {
@@ -27,7 +27,7 @@ inline float IntegerToFloat(ElementType type, int64_t value) {
                                    : static_cast<float>(value);
 }
 
-// Lists an integer among a column's exact numbers if float32 may not represent it.
+// Appends a result of LoadInteger to the exact numbers of a Column if float32 may not represent it.
 inline void KeepInteger(ElementType type, size_t element, int64_t value,
                         std::vector<ExactInteger>& exact) {
   if (type == ElementType::kU64 && value < 0) {
@@ -37,8 +37,8 @@ inline void KeepInteger(ElementType type, size_t element, int64_t value,
   }
 }
 
-// Appends the elements in `bytes` as float32 to `out`, and their large whole numbers, by index in
-// `out`, to `exact`.
+// Appends the elements in `bytes` to `out`, as float32. Also appends the large whole numbers among
+// them to `exact`; an element there is an index in `out`.
 void AppendElements(ElementType type, std::span<const char> bytes, bool big_endian,
                     std::vector<float>& out, std::vector<ExactInteger>& exact);
 

@@ -1,7 +1,8 @@
-// Writes any data source as a TFRecord file of tf.train.Example, for TensorFlow and for our own
-// reader (tf_record.h). Numbers become lists of floats (of int64 for an input with numbers beyond
-// float32's precision), and strings lists of bytes. A feature is named after the model's input or
-// output, or "features" and "label" if unnamed; weights are "weight", or "weight/" and the output.
+// Writes a data source as a TFRecord file of tf.train.Example, for TensorFlow and for Paracord's
+// own reader (tf_record.h). Numbers are written as lists of floats or, for an input with numbers
+// that float32 may not represent, as lists of int64; strings are written as lists of bytes. A
+// feature has the name of the model's input or output, or "features" and "label" if that has no
+// name. Weights are "weight", or "weight/" and the name of the output.
 #pragma once
 
 #include <set>
@@ -15,13 +16,14 @@
 
 namespace paracord {
 
-// Returns the entry of a job's `data` for reading the written file; INVALID_ARGUMENT if two
-// features would get equal names.
+// Returns the entry in a job's `data` that reads the written file. Returns INVALID_ARGUMENT if two
+// features would have the same name.
 absl::StatusOr<nlohmann::json> ExamplesSpec(const Batch& schema, const std::string& path);
 
-// Writes all records in order. The inputs in `whole` are written as int64. An error names file and
-// record, also for a number that is not finite. If another input has whole numbers beyond float32's
-// precision, adds it to `whole` and returns false: the caller must write the file anew.
+// Writes all records in their order. The inputs in `whole` are written as int64. An error names
+// file and record; a number that is not finite is an error, too. If another input turns out to have
+// whole numbers that float32 may not represent, adds the input to `whole` and returns false: the
+// caller must write the file again from the start.
 absl::StatusOr<bool> WriteExamples(const DataSource& source, std::set<std::string>& whole,
                                    TfRecordWriter& writer);
 

@@ -1,5 +1,5 @@
-// Expands paths with *, ? and [...] in any component. A file with special characters in its name is
-// found by the exact name. Stateless; reads through the file seam.
+// Expands paths that have *, ? or [...] in any part. If a file or directory has exactly the name of
+// a part, that part matches it alone. Without state; uses only Files for reading.
 #pragma once
 
 #include <string>
@@ -10,12 +10,12 @@
 
 namespace paracord {
 
-// Returns the sorted matching paths. A pattern without special characters is returned unchanged,
-// whether or not the file exists. NOT_FOUND names a pattern without a match; an unreadable
-// directory is an error of its own.
+// Returns the matching paths, sorted. A pattern without *, ? and [ is returned unchanged, whether
+// or not the file exists. NOT_FOUND names a pattern without a match. An error of Files::List, such
+// as for an unreadable directory, is returned unchanged.
 absl::StatusOr<std::vector<std::string>> ExpandGlob(Files& files, const std::string& pattern);
 
-// Whether Files::List failed because the path is a file, or does not exist.
+// Whether `listed`, a status of Files::List, says that the path does not exist or is a file.
 bool IsNoDirectory(const absl::Status& listed);
 
 }  // namespace paracord

@@ -1,5 +1,5 @@
-// A file written as gzip. Owned and used by one thread. Sync ends the gzip stream; every later call
-// returns FAILED_PRECONDITION.
+// A file that is compressed as gzip while it is written. Owned and used by one thread. Sync ends
+// the gzip stream: after a Sync that returned OK, every call returns FAILED_PRECONDITION.
 #pragma once
 
 #include <memory>
@@ -24,7 +24,8 @@ class GzipFile : public WriteFile {
 
   const std::unique_ptr<WriteFile> file_;
   const std::unique_ptr<Deflater> deflater_;
-  absl::Status failed_;  // the first error, or that the stream has ended
+  // The first error, or an error that says that the stream has ended.
+  absl::Status failed_;
 };
 
 }  // namespace paracord

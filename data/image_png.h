@@ -1,4 +1,4 @@
-// Decodes PNG with libpng's low-level interface. Only image.cc includes this header.
+// The part of image.h for PNG, with libpng's low-level interface.
 #pragma once
 
 #include <string_view>
@@ -8,7 +8,7 @@
 
 namespace paracord {
 
-// Returns 1 channel for a grey file, otherwise 3. See DecodeImage.
+// Decodes a grey image to 1 channel, and any other image to 3 channels.
 absl::StatusOr<Image> DecodePng(std::string_view bytes, uint64_t pixels_max);
 
 }  // namespace paracord

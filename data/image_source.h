@@ -1,6 +1,7 @@
-// The reader of JPEG and PNG files, a record each: an entry of the table in data_source.cc. Opening
-// lists the files and decodes only the first few; names, sizes and classes of the files are the
-// fingerprint. Later files are decoded when read. docs/data-formats.md has the keys.
+// The reader of JPEG and PNG files, each of which is a record: an entry of the table in
+// data_source.cc. Opening lists the files and decodes only the first few; later files are decoded
+// when read. The fingerprint covers the files' names, sizes and classes. docs/data-formats.md has
+// the keys.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
-// A source for predictions: only the inputs of another source, without random crops and flips.
-// Constant after construction; thread-safe if the other source is.
+// A source for predictions: the inputs of another source, without random crops and flips. Constant
+// once made; thread-safe if the other source is.
 #pragma once
 
 #include <memory>

@@ -1,13 +1,15 @@
-// A cache of facts that are slow to find in files: where the records of data begin, or which words
-// they have, or a compiler's result for a program. Each entry is a file in the directory of
-// KeepPlace (for most, DIR/index of the job), for the next start of this worker and of others.
-// Never required: an entry that is damaged or does not fit the files is ignored and rewritten, and
-// an unwritable directory costs a line in the log. Owned by a reader while it opens; one thread.
+// A cache of facts that take long to find in files: where the records of a file begin, which words
+// a text has, or the program that a compiler made. An entry is a file in the directory of a
+// KeepPlace (for most entries, the folder `index` of the job's directory), so that later starts of
+// this process and of others find it. Never required: an entry that is damaged or does not fit the
+// files is ignored and may be written anew, and an entry that cannot be written costs a line in the
+// log. A KeptBytes is used by one thread.
 //
-// The file, little-endian: "PCRDKEPT", format version (4 bytes), length of the subject (8), the
-// subject, the body, CRC-32C of all before (4). The subject is text and names everything the body
-// depends on; for each data file, the path and ReadFile::identity. The file name has the kind and a
-// hash of the subject. Written by a rename without a sync: a torn file has a wrong checksum.
+// An entry's file, little-endian: "PCRDKEPT", format version (4 bytes), length of the subject (8),
+// the subject, the body, CRC-32C of all bytes before it (4). The subject is a text that names
+// everything on which the body depends, among it the path and ReadFile::identity of each data file.
+// The file's name has the kind and a hash of the subject. It gets its final name by a rename
+// without a sync: a torn file has a wrong checksum.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +26,7 @@
 
 namespace paracord {
 
-// The names of the entries that this process has loaded or saved in a directory. Thread-safe.
+// The names of the entries in a directory that this process has loaded or saved. Thread-safe.
 class KeptNames {
  public:
   void Add(const std::string& name) {
@@ -43,20 +45,20 @@ class KeptNames {
 
 class KeptBytes {
  public:
-  // Returns nullopt if no entry can be kept for the files: no place was given, the files are small,
-  // or the storage cannot tell whether a file has changed. `depends` names everything besides the
-  // files that determines the body.
+  // Returns nullopt if no entry can be kept for the files `paths`: `place` has no directory, the
+  // files are small or cannot be opened, or the storage cannot tell whether a file has changed.
+  // `depends` names what the body depends on besides these files.
   static std::optional<KeptBytes> Of(Files& files, const KeepPlace& place, const std::string& kind,
                                      const std::string& depends,
                                      std::span<const std::string> paths);
 
-  // Returns the body saved for an equal subject, if any.
+  // Returns the body of the saved entry with an equal subject; nullopt if there is none.
   std::optional<std::string> Load() const;
   // Whether the files are unchanged since Of().
   bool StillHolds() const;
   // Saves the body, unless it is too large or the files have changed since Of(). Failures are
-  // logged. Removes other entries beyond 256, or beyond `bytes_max` in all: first unfinished ones,
-  // then entries neither loaded nor saved by this process, then the rest, each in order of names.
+  // logged. Then removes other entries while the directory has more than 256 files or `bytes_max`
+  // bytes, first those that this process has neither loaded nor saved.
   void Save(std::string_view body, uint64_t bytes_max = UINT64_MAX) const;
   std::string path() const;
 
@@ -81,7 +83,8 @@ class KeptBytes {
   std::string subject_;
 };
 
-// Returns the place `folder` in a job's directory; no place if `dir` is "" or in an object store.
+// Returns the place `folder` in the job's directory `dir`. Returns a KeepPlace without directory if
+// `dir` is "" or in an object store.
 KeepPlace PlaceIn(const std::string& dir, Random& random, const std::string& folder = "index");
 
 }  // namespace paracord

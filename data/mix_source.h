@@ -1,7 +1,7 @@
 // Several sources as one, in proportion to their weights: {"mix": [{"weight": 3, ...}, ...]}. The
-// number of a record in the mix alone determines the source and the record there, for every reader
-// alike. An epoch is long enough to read every record of every source at least once; sources that
-// are too short for their weight repeat. Constant after construction.
+// number of a record in the mix alone determines its source and its number there, for every reader
+// alike. An epoch has every record of every source at least once; where a source has too few
+// records for its weight, its records occur again. Constant once made.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,7 @@
 
 namespace paracord {
 
-// Decides how many records of each source an epoch takes, and interleaves them as evenly as whole
-// numbers allow.
+// Decides how many records of each source an epoch takes, and spreads them evenly over it.
 class MixOrder {
  public:
   // Every source must have records and a weight above 0. Returns INVALID_ARGUMENT if an epoch would
@@ -25,7 +24,7 @@ class MixOrder {
   const std::vector<uint64_t>& counts() const { return counts_; }
   struct Place {
     size_t source;
-    uint64_t index;  // counts the source's turns in an epoch, below counts()[source]
+    uint64_t index;  // the number of earlier records in the epoch from this source
   };
   Place At(uint64_t record) const;
 
@@ -39,7 +38,8 @@ struct WeightedSource {
   std::unique_ptr<DataSource> source;
 };
 
-// Returns INVALID_ARGUMENT if the sources differ in inputs, targets or weights.
+// Returns INVALID_ARGUMENT if the sources differ in names or shapes of inputs, targets or weights,
+// or if MixOrder::Make does.
 absl::StatusOr<std::unique_ptr<DataSource>> MakeMix(std::vector<WeightedSource> sources);
 
 }  // namespace paracord

@@ -1,7 +1,7 @@
-// A compressed file that is read at any offset and never held whole in memory, for readers that go
-// through it mostly in order. A read decompresses from where an earlier read ended, or from the
-// nearest of a few states: copies of the decompressor that were made while the file was opened.
-// Holds some 10 MiB, however large the file is. Thread-safe; reads wait for each other.
+// A compressed file that can be read at any offset but is never held whole in memory, for readers
+// that read it mostly from front to back. A read goes on where an earlier read ended, or begins at
+// a state: a copy of the decompressor at some offset, made when the file was opened. Takes about 10
+// MiB, however large the file is. Thread-safe; one read runs at a time.
 #pragma once
 
 #include <cstdint>
@@ -17,17 +17,17 @@ namespace paracord {
 
 // How much a PackedFile keeps in memory. `every` is a multiple of `block`.
 struct PackedFileSizes {
-  size_t block = 256 << 10;            // bytes that are decompressed at once
-  uint64_t every = uint64_t{4} << 20;  // bytes between two states, doubled for a large file
+  size_t block = 256 << 10;            // how many bytes are decompressed at once
+  uint64_t every = uint64_t{4} << 20;  // bytes between two states; more for a large file
   size_t states_max = 64;              // a state takes some 50 KiB
-  size_t blocks_max = 12;              // decompressed blocks in memory, the most recently used ones
-  size_t readers_max = 4;              // decompressors that stand where an earlier read ended
+  size_t blocks_max = 12;              // the most recently used blocks stay in memory
+  size_t readers_max = 4;              // decompressors that stay where a read ended
 };
 
 class PackedFile : public ReadFile {
  public:
-  // Decompresses the whole file once, to learn its size and to copy states. `start` is at the
-  // beginning of the file. Errors are those of `start`.
+  // Decompresses the whole file once, to learn its size and to make the states. `start` must be at
+  // the beginning of the file. Returns the errors of `start`.
   static absl::StatusOr<std::unique_ptr<ReadFile>> Open(std::unique_ptr<ByteStream> start,
                                                         const PackedFileSizes& sizes = {});
 
@@ -47,7 +47,7 @@ class PackedFile : public ReadFile {
   };
 
   absl::Status NoteStates(std::unique_ptr<ByteStream> start);
-  // Returns the reader nearest before `offset`. Makes one from the nearest state if that is nearer.
+  // Returns the reader nearest before `offset`; a new one at a state, if a state is nearer.
   absl::StatusOr<ByteStream*> ReaderFor(uint64_t offset) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::StatusOr<const Block*> BlockOf(uint64_t number) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 

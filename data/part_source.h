@@ -1,6 +1,7 @@
-// A share of another source's records: {"part": {"from": 0, "to": 0.9, "seed": 7}} holds out the
-// last tenth. With a seed the records are shuffled before the cut, in an order that all shares of
-// the seed have in common. Constant after construction; thread-safe if the other source is.
+// A share of the records of another source: {"part": {"from": 0, "to": 0.9, "seed": 7}} leaves out
+// the last tenth of them. With a seed the records are shuffled before they are divided, in an order
+// that depends only on the seed and the number of records, so that two shares with equal seeds can
+// exclude each other. Constant once made; thread-safe if the other source is.
 #pragma once
 
 #include <memory>

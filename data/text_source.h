@@ -1,8 +1,8 @@
 // The reader of text: an entry of the table in data_source.cc. Without `labels` a record is a
-// window of tokens, and the targets are each token's successor. Windows begin every `stride` tokens
-// and never span two files. With `labels` a record is a line "label<TAB>text", and the target is
-// the label's number; the text is cut off or padded with 0 to the window. docs/data-formats.md has
-// the keys.
+// window of tokens, and its targets are the successors of these tokens. A window begins every
+// `stride` tokens, and none spans two files. With `labels` a record is a line "label<TAB>text", its
+// target is the number of the label, and the text is cut off or padded with 0 to the length of the
+// window. docs/data-formats.md has the keys.
 #pragma once
 
 #include <memory>

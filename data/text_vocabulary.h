@@ -1,5 +1,5 @@
-// The vocabulary of a text, according to the job: a list, the lines of a file, or the tokens of
-// some text, which are counted once and then kept in DIR/index (kept_bytes.h).
+// The vocabulary of a text, as the job asks for it: a list, the lines of a file, or the tokens of
+// some text, which are counted once and then kept (kept_bytes.h).
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,9 @@
 
 namespace paracord {
 
-// The vocabulary is `listed`, or the lines of `file`, or else the tokens of the files `from` (by
-// default of the text itself): the `size` most frequent, or as many as are allowed if `size` is 0.
+// The vocabulary is `listed` if that is not empty; otherwise the lines of `file`; otherwise the
+// tokens in the files `from` (if there are none, in the text itself): the `size` most frequent, or
+// kVocabularyMax if `size` is 0.
 struct VocabularyOptions {
   std::vector<std::string> listed, from;
   uint64_t size = 0;
@@ -25,11 +26,12 @@ struct VocabularyOptions {
 
 VocabularyOptions ReadVocabularyOptions(JsonFields& fields, bool words);
 
-// How to count tokens if the job has no list or file of them.
+// How to count tokens if the job has neither a list nor a file of them.
 struct VocabularyFrom {
   std::vector<std::string> paths;  // the files of the text itself
   std::function<absl::Status(const std::string& path, Vocabulary::Counts& counts)> count;
-  bool all = false;  // all tokens, numbered by their bytes instead of by frequency
+  // Takes all tokens, and numbers them by their bytes instead of by frequency.
+  bool all = false;
 };
 
 absl::StatusOr<Vocabulary> MakeVocabulary(Files& files, const VocabularyOptions& options,

@@ -1,5 +1,5 @@
 // Reads and writes tf.train.Example (tensorflow/core/example/example.proto): named lists of floats,
-// of int64 or of bytes. The encoding is done by hand, straight from and to the bytes of a record.
+// of int64 or of bytes. Works directly on the bytes of a record, without protobuf's classes.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,7 @@ struct ExampleFeature {
   std::string_view name;
   Kind kind = Kind::kNone;
   std::string_view list;  // the encoded BytesList, FloatList or Int64List
-  // Set only for a feature list of a tf.train.SequenceExample: the lists of all steps, one after
-  // another; `list` then points here.
+  // Only for a feature list of a SequenceExample: the joined lists of all steps, for `list`.
   std::unique_ptr<std::string> joined;
 };
 
@@ -30,14 +29,14 @@ struct ExampleFeature {
 // says what is wrong, but not where.
 absl::Status ParseExample(std::string_view example, std::vector<ExampleFeature>& features);
 
-// Returns the length of a float or int64 list, and writes as many of its numbers to `out` as fit.
-// Also lists the large whole numbers of an int64 list in `exact`, counting the list's first number
-// as element `first`.
+// Returns the length of a float or int64 list, and writes its numbers to `out`, as far as there is
+// room. Also appends the large whole numbers of an int64 list to `exact`; the first number of the
+// list has the index `first` there.
 absl::StatusOr<size_t> ReadNumbers(const ExampleFeature& feature, std::span<float> out,
                                    size_t first, std::vector<ExactInteger>& exact);
 // Appends the strings of a bytes list, or the integers of an int64 list as decimal text.
 absl::Status ReadTexts(const ExampleFeature& feature, std::vector<std::string>& out);
-// Returns the only string of a bytes list; INVALID_ARGUMENT if there are more or none.
+// Returns the only string of a bytes list. INVALID_ARGUMENT if there is not exactly one.
 absl::StatusOr<std::string_view> ReadBytes(const ExampleFeature& feature);
 
 class ExampleBuilder {

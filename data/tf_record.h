@@ -1,5 +1,5 @@
-// Reads the TFRecord container, described in storage/tf_record_writer.h. Verifies both checksums of
-// every record read. The whole file may be compressed as gzip or zlib.
+// Reads files of TFRecords, whose format storage/tf_record_writer.h describes. Verifies both
+// checksums of every record that is read. The whole file may be compressed as gzip or zlib.
 #pragma once
 
 #include <memory>
@@ -14,23 +14,23 @@ namespace paracord {
 
 class TfRecordCutter : public RecordCutter {
  public:
-  // After Forgive, Skip passes over a record whose data has a wrong checksum.
+  // Moves over a record. After Forgive, a wrong checksum of the record's data is no error.
   absl::StatusOr<bool> Skip(FileCursor& cursor) const override;
   void Forgive() { forgives_ = true; }
-  // Reads the data of the next record, valid until the cursor's next use. Returns false at the end.
+  // Reads the data of the next record, valid until the cursor is used. Returns false at the end of
+  // the file.
   absl::StatusOr<bool> Next(FileCursor& cursor, std::string_view& data) const;
 
  private:
   bool forgives_ = false;
 };
 
-// Opens a file: plain, gzip or zlib (TensorFlow's two compressions), recognised by the first bytes.
-// `unpacking` need not say zlib.
+// Opens a plain, gzip or zlib file, as its first bytes say. `unpacking.zlib` need not be set.
 absl::StatusOr<std::unique_ptr<ReadFile>> OpenRecordFile(Files& files, const std::string& path,
                                                          Unpacking unpacking);
 
-// The reader of TFRecord files with tf.train.Example as records: an entry of the table in
-// data_source.cc. Keys: files, features, label, weight.
+// The reader of TFRecord files whose records are tf.train.Example or tf.train.SequenceExample: an
+// entry of the table in data_source.cc. Keys of the job: files, features, label, weight.
 absl::StatusOr<std::unique_ptr<DataSource>> OpenTfRecord(Files& files, const DataSpec& spec);
 
 }  // namespace paracord

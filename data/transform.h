@@ -1,8 +1,8 @@
-// Transforms the images of a source on their way to the model: {"transform": [{"crop": [32, 32],
-// "pad": 4}, {"flip": "horizontal"}, {"normalise": {"mean": 0.5, "std": 0.25}}]}, in this order. In
-// training, crops lie anywhere and about half of the images are flipped, as a pure function of the
-// epoch's key and the record; otherwise crops are centred and nothing is flipped. Constant after
-// construction; thread-safe if the source is.
+// Transforms the images of a source, in the order of the steps: {"transform": [{"crop": [32, 32],
+// "pad": 4}, {"flip": "horizontal"}, {"normalise": {"mean": 0.5, "std": 0.25}}]}. In training,
+// crops lie anywhere in the image and about half of the images are flipped, as a pure function of
+// the epoch's key and the record. Otherwise crops are centred, and nothing is flipped. Constant
+// once made; thread-safe if the source is.
 #pragma once
 
 #include <memory>
@@ -18,15 +18,15 @@ struct TransformStep {
   enum class Kind { kCrop, kFlip, kNormalise };
   Kind kind = Kind::kNormalise;
   std::string path;                         // the step's key in the job, for errors
-  uint64_t height = 0, width = 0, pad = 0;  // kCrop; `pad` zeros are added on every side first
+  uint64_t height = 0, width = 0, pad = 0;  // kCrop; first `pad` zeros are added on every side
   bool vertical = false;                    // kFlip: upside down instead of left to right
-  std::vector<float> mean, std;             // kNormalise: a number, or one per channel
+  std::vector<float> mean, std;             // kNormalise: one number, or one for each channel
 };
 
 std::vector<TransformStep> ReadTransform(const nlohmann::json& value, const std::string& path,
                                          Problems& problems);
 
-// INVALID_ARGUMENT names a step that does not fit the source's input. Only one input is allowed.
+// INVALID_ARGUMENT names a step that does not fit the source, which must have one input.
 absl::StatusOr<std::unique_ptr<DataSource>> MakeTransformed(std::unique_ptr<DataSource> source,
                                                             std::vector<TransformStep> steps);
 

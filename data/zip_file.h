@@ -1,6 +1,6 @@
-// Reads the members of a zip archive (PKWARE's APPNOTE, with zip64), stored or deflated, such as
-// numpy's .npz files. Holds the archive's directory in memory, but no member. Owned by a reader on
-// its stack; one thread.
+// Reads the members of a zip archive (PKWARE's APPNOTE, with zip64) that are stored or deflated, as
+// those of numpy's .npz files. Reads the directory of the archive into memory, but no member. Used
+// by one thread.
 #pragma once
 
 #include <cstdint>
@@ -23,11 +23,11 @@ struct ZipMember {
   uint64_t header_offset = 0;
 };
 
-// Returns the members; of several with one name only the last. Errors name the path.
+// Returns the members; of several with the same name only the last. Errors name the path.
 absl::StatusOr<std::vector<ZipMember>> ReadZipDirectory(const ReadFile& file,
                                                         const std::string& path);
 
-// Opens a member as a stream named PATH["NAME"]; ByteStream::ExpectEnd checks the CRC.
+// Opens a member as a stream named PATH["NAME"]. ByteStream::ExpectEnd checks the CRC.
 absl::StatusOr<std::unique_ptr<ByteStream>> OpenZipMember(Files& files, const std::string& path,
                                                           const ZipMember& member);
 

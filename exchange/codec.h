@@ -14,7 +14,7 @@
 
 namespace paracord {
 
-// Limits of a message. Even one of 64 GiB has far fewer pieces than kPiecesMax.
+// The limits of a message.
 inline constexpr size_t kHeaderBytesMax = 8 << 20;
 inline constexpr size_t kPiecesMax = 1 << 20;
 
@@ -22,7 +22,7 @@ inline constexpr size_t kPiecesMax = 1 << 20;
 struct PieceView {
   uint32_t partition = 0;
   uint64_t offset = 0;
-  absl::Cord data;  // shares its bytes with the Cord that it was decoded from
+  absl::Cord data;  // after decoding: shares the bytes of the message's Cord
   Piece::Part part = Piece::VALUES;
 };
 inline uint64_t PieceBytes(const std::vector<PieceView>& pieces) {
@@ -41,8 +41,8 @@ struct DecodedReply {
   std::vector<PieceView> pieces;
 };
 
-// Encodes a message as parts of about kPieceBytes (proto/protocol.h), the header in the first part.
-// A piece with more data is cut into several. `header` must have no pieces.
+// Encodes a message as parts of about kPieceBytes (proto/protocol.h). The first part begins with
+// the whole header. A piece with more data is cut into several. `header` must have no pieces.
 Parts EncodeExchange(const ExchangeRequest& header, std::vector<PieceView> pieces);
 Parts EncodeExchange(const ExchangeReply& header, std::vector<PieceView> pieces);
 

@@ -22,9 +22,10 @@ Encoding EncodingOfWire(std::string_view wire);
 // Returns the bytes of an element in a dense encoding.
 inline uint64_t ElementBytes(Encoding encoding) { return encoding == ENCODING_FLOAT32 ? 4 : 2; }
 
-// Encodes `in` to `out`, which has room for in.size() encoded elements and is aligned to them.
+// Encodes `in` to `out`, which has room for in.size() encoded elements, and is aligned to the size
+// of one.
 void EncodeDense(Encoding encoding, std::span<const float> in, char* out);
-// Decodes out.size() elements, which are all of `bytes`. The Cord may be chunked anywhere.
+// Decodes `bytes`, which have exactly out.size() elements. The Cord may be chunked anywhere.
 void DecodeDense(Encoding encoding, const absl::Cord& bytes, std::span<float> out);
 
 }  // namespace paracord

@@ -1,8 +1,8 @@
 // The sum of a round's gradients: a binary tree over the lanes, padded to a power of two. A node is
-// left + right in float32. If one child is missing (no such lane, a rejected batch, no gradient, no
-// row with the id), the node equals the other child. Workers and store that add up a whole subtree
-// therefore get equal bits, in any order of arrival. Float addition is commutative, so these
-// functions do not distinguish left and right. Pure functions, any thread.
+// the float32 sum of its two children. If one child is missing (no such lane, a rejected batch, no
+// gradient, no row with the id), the node equals the other child. Whoever adds up a whole subtree,
+// a worker or the ps's store, therefore gets equal bits, in any order of arrival. Float addition is
+// commutative, so these functions do not distinguish left and right. Pure functions, any thread.
 #pragma once
 
 #include <cstdint>
@@ -24,18 +24,18 @@ float LaneFactor(uint64_t examples, uint64_t batch);
 // `examples` is the number of examples in all lanes that were not rejected.
 float MeanFactor(uint64_t batch, uint64_t examples);
 
-// Adds `other` to `sum`, which has the size of `other`.
+// Adds `other` to `sum`, which has equally many elements.
 void AddTo(std::span<float> sum, std::span<const float> other);
-// Multiplies each element by `factor`. Does nothing for 1.
+// Multiplies each element of `values` by `factor`.
 void MultiplyBy(float factor, std::span<float> values);
 
 // Rows of a table: ascending, distinct ids, and their values in the order of ids.
 struct SummedRows {
   RowIds ids;
-  std::vector<float> values;  // (ids, row_elements)
+  std::vector<float> values;  // row after row, row_elements each
 };
 
-// Adds rows to `sum` in place, merged by id. Takes memory only for new ids.
+// Adds rows to `sum` in place, merged by id.
 void AddRows(std::span<const uint64_t> ids, std::span<const float> values, uint64_t row_elements,
              SummedRows& sum);
 // Adds rows to the dense values of a table's partition, whose first row has the id `first_id`.

@@ -21,8 +21,8 @@ using RowIds = std::vector<uint64_t>;
 void NameRows(std::span<const uint64_t> ids, uint32_t partition, Piece::Part part, RowSet& set,
               std::vector<PieceView>& pieces);
 
-// Returns the number of row ids that a request claims to have, at most the number that the bytes of
-// its pieces can hold. A ps needs 8 bytes of memory for each id until it has answered.
+// Returns the number of row ids that a request claims to have, at most as many as the bytes of its
+// pieces of ids. A ps needs 8 bytes of memory for each id until it has answered.
 uint64_t CountIds(const DecodedRequest& request);
 
 // Decodes `count` ids from a peer into ascending, distinct ids. Returns INVALID_ARGUMENT, without

@@ -1,6 +1,6 @@
-// The tree's only reader of protobuf's encoding (protobuf.dev/programming-guides/encoding), for
-// messages whose payload must not be copied. A field is a varint tag, number << 3 | wire type, and
-// a value of that type. Reads from any byte iterator. Plain values; any thread.
+// Reads protobuf's encoding (protobuf.dev/programming-guides/encoding), for messages of exchanges,
+// whose payload must not be copied. A field is a varint tag, number << 3 | wire type, and a value
+// of that type. Reads from any byte iterator. Plain values; any thread.
 #pragma once
 
 #include <cstdint>
@@ -41,8 +41,8 @@ class WireReader {
     return WireRead::kWrong;
   }
 
-  // Reads the tag of a field with a valid number. As in protobuf's parser, a tag has at most five
-  // bytes, even if padded.
+  // Reads the tag of a field, which must have a valid number and, as in protobuf's parser, at most
+  // five bytes, even if it is padded.
   WireRead Tag(uint64_t& tag) {
     constexpr uint64_t kTagBytesMax = 5;
     const uint64_t before = left_;
@@ -69,8 +69,8 @@ inline constexpr uint64_t kPieceOffsetTag = WireTag(Piece::kOffsetFieldNumber, k
 inline constexpr uint64_t kPieceDataTag = WireTag(Piece::kDataFieldNumber, kWireBytes);
 inline constexpr uint64_t kPiecePartTag = WireTag(Piece::kPartFieldNumber, kWireVarint);
 
-// Reads the tag of a piece's field, and the field into `head`; for kPieceDataTag stops before the
-// data. For an unknown field sets `known` to false and stops before the value.
+// Reads a field of a piece into `head`, its tag into `tag`. Of the data it reads only the size, and
+// stops before the bytes. Of an unknown field it reads only the tag, and sets `known` to false.
 template <class At>
 WireRead ReadPieceField(WireReader<At>& reader, PieceHead& head, uint64_t& tag, bool& known) {
   uint64_t value = 0;

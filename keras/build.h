@@ -1,4 +1,4 @@
-// Builds gradient programs from Keras model files. Does no I/O and keeps no state; a program
+// Builds gradient programs from the Keras model in a job. Does no I/O and keeps no state; a program
 // allocates memory of its device.
 #pragma once
 
@@ -15,24 +15,26 @@
 namespace paracord {
 
 // Builds the job's model on the device of `ops`, for data with the columns of `schema`.
-// INVALID_ARGUMENT has one line for each problem of the model, the losses and the metrics; the line
-// of a layer's problem names the layer and says what is supported. RESOURCE_EXHAUSTED: the device
-// has too little memory for the job's batches.
+// INVALID_ARGUMENT has a line for each problem that was found, such as an unsupported layer, loss
+// or metric, or data that do not fit the model; the line of a layer's problem names the layer.
+// RESOURCE_EXHAUSTED: the device has too little memory for the job's batches.
 absl::StatusOr<std::unique_ptr<GradientProgram>> BuildKerasProgram(const Job& job,
                                                                    const Batch& schema,
                                                                    std::unique_ptr<Ops> ops);
 
-// Returns the variables of the job's model; none if the model cannot be built without data.
+// Returns the variables of the job's model; none if the model cannot be read, or cannot be built
+// without the shapes of the data.
 std::vector<VariableSpec> DeclaredVariables(const Job& job, std::unique_ptr<Ops> ops);
-// The variables of a job's model, as DeclaredVariables returns them, and for each variable the most
-// table rows that a training batch can read (0: the variable is no table).
+// `variables` are the result of DeclaredVariables. `rows` has for each variable the most table rows
+// that a training batch can read, or 0 if the variable is no table.
 struct DeclaredModel {
   std::vector<VariableSpec> variables;
   std::vector<uint64_t> rows;
 };
 DeclaredModel Declare(const Job& job, std::unique_ptr<Ops> ops);
 
-// Returns INVALID_ARGUMENT with the problems of BuildKerasProgram that are visible without data.
+// Returns INVALID_ARGUMENT with a line for each problem of BuildKerasProgram that can be found
+// without data; OK if there is none.
 absl::Status CheckKerasModel(const Job& job, std::unique_ptr<Ops> ops);
 
 }  // namespace paracord

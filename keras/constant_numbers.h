@@ -1,5 +1,5 @@
 // Numbers that a Keras 2 model computes from shapes alone (tf.shape(x)[1] * 2, tf.range, tf.zeros).
-// They are known when the graph is built, up to a factor of the batch size. Pure.
+// When the graph is built, each of them is known, or is a known multiple of the batch size. Pure.
 #pragma once
 
 #include <functional>
@@ -21,24 +21,26 @@ struct ConstantNumbers {
 };
 
 ConstantNumbers KnownArray(const NumberArray& array);
-// Returns the result of tf.shape: the batch size, and then the shape of an example.
+// Returns the result of tf.shape: the batch size, then the sizes of `example`, an example's shape.
 ConstantNumbers KnownShape(const Shape& example);
 
-// Returns the numbers as a literal argument: a number or nested lists, with null for the batch
-// size. INVALID_ARGUMENT for other multiples of the batch size.
+// Returns the numbers as JSON: a number, or nested lists of numbers. Null stands for the batch
+// size. INVALID_ARGUMENT if a number is the batch size times anything but 1.
 absl::StatusOr<nlohmann::json> KnownLiteral(const ConstantNumbers& numbers);
-// Returns the numbers as an operand. INVALID_ARGUMENT if they depend on the batch size.
+// Returns the numbers as an operand of a call. INVALID_ARGUMENT if one depends on the batch size.
 absl::StatusOr<NumberArray> KnownOperand(const ConstantNumbers& numbers);
 
-// Returns the known numbers of an input of the call. `tensor` is {kTensorKey: the input's number}.
+// Returns the numbers of an input of the operation. `tensor` is {kTensorKey: the input's number}.
 using KnownInput = std::function<absl::StatusOr<ConstantNumbers>(const nlohmann::json& tensor)>;
 
-// Whether FoldNumbers can compute the operation, named as in Keras 3.
+// Whether FoldNumbers computes the operation, named as in Keras 3, from inputs that are such
+// numbers.
 bool FoldsNumbers(const std::string& operation);
-// Whether the operation makes an array of a given size: Zeros, Ones, Fill, Range.
+// Whether the operation makes an array of a given size, which FoldNumbers computes as well: Zeros,
+// Ones, Fill, Range.
 bool MakesNumbers(const std::string& operation);
-// Computes the operation. The outputs of an Unstack are concatenated along axis 0. The message of
-// INVALID_ARGUMENT begins with a verb ("takes ...") and lacks the layer.
+// Computes the operation. For an Unstack, returns its input: output i is element i along axis 0.
+// INVALID_ARGUMENT does not name the layer.
 absl::StatusOr<ConstantNumbers> FoldNumbers(const std::string& operation,
                                             const nlohmann::json& args,
                                             const nlohmann::json& kwargs, const KnownInput& input);

@@ -1,6 +1,7 @@
 // Copies arrays between the host's memory and the device's. A slot is a numbered buffer of device
-// memory that grows as needed. Nothing is copied if the device uses the host's memory. Owned by the
-// program and destroyed before the Ops; used by one thread.
+// memory that grows as needed. If the device uses the host's memory, nothing is copied, and Upload,
+// Expect and Reserve return the address of `host`. Owned by the program and destroyed before the
+// Ops; used by one thread.
 #pragma once
 
 #include <span>
@@ -16,21 +17,21 @@ class DeviceCopy {
  public:
   explicit DeviceCopy(Ops& ops) : ops_(ops) {}
 
-  // Copies `host` to the device and returns the copy, valid until the slot's next use. `host` may
-  // change after Upload returns.
+  // Copies `host` to the slot and returns the copy, valid until the slot's next use. Once copied,
+  // `host` may change.
   absl::StatusOr<const float*> Upload(size_t slot, std::span<const float> host);
-  // Returns the device address for `host`; Send later starts the copy beside the computation
-  // (Ops::UploadBeside), hence `host` must not change until Ops::Finish. A slot may be expected and
-  // sent once between two Finishes.
+  // Expect returns the address that `host` will have on the device, and Send starts the copy, which
+  // overlaps with computation (Ops::UploadBeside); `host` must not change until the next
+  // Ops::Finish. Between two calls of Ops::Finish, Expect and Send may be called once for a slot.
   absl::StatusOr<const float*> Expect(size_t slot, std::span<const float> host);
   void Send(size_t slot);
-  // Returns a slot's device memory, for results that Download copies to `host`. The results are in
-  // `host` after Ops::Finish. An `awaited` download may end earlier: each call of
-  // Ops::AwaitDownload returns the number of one slot whose download has ended, in the order of
-  // their ends.
+  // Reserve returns the slot's memory, to which operations write results; Download then starts
+  // their copy to `host`, which has the results after the next Ops::Finish that returns OK. An
+  // `awaited` download can be waited for earlier: Ops::AwaitDownload waits for the downloads one by
+  // one, in the order of the calls of Download, and returns the slot's number.
   absl::StatusOr<float*> Reserve(size_t slot, std::span<float> host);
   void Download(size_t slot, bool awaited);
-  // Returns a slot's device memory, for `floats` results that stay on the device.
+  // Returns the slot's memory, for `floats` results that stay on the device.
   absl::StatusOr<float*> Keep(size_t slot, size_t floats);
   // The bytes of all slots on the device; Release frees the slots.
   int64_t bytes() const;
@@ -50,12 +51,12 @@ class DeviceCopy {
   std::vector<Slot> slots_;
 };
 
-// The copies of a program, grouped by content.
+// The copies of a program: a DeviceCopy for each kind of array.
 struct ProgramCopies {
   explicit ProgramCopies(Ops& ops)
       : parameters(ops), gradients(ops), inputs(ops), targets(ops), weights(ops) {}
 
-  // The bytes of the batch on the device.
+  // The bytes of the batch's inputs, targets and weights on the device.
   int64_t batch_bytes() const { return inputs.bytes() + targets.bytes() + weights.bytes(); }
   void Release() {
     for (DeviceCopy* copy : {&parameters, &gradients, &inputs, &targets, &weights}) copy->Release();
@@ -64,8 +65,8 @@ struct ProgramCopies {
   DeviceCopy parameters, gradients, inputs, targets, weights;
 };
 
-// Returns `n` floats of device memory, readable by the host: in place if the device uses the host's
-// memory, else copied to `copy`. Waits for the device.
+// Returns the `n` floats at `device` for the host to read. If the device uses the host's memory,
+// they are read in place; otherwise waits for the device and copies them to `copy`.
 absl::StatusOr<std::span<const float>> ReadBack(Ops& ops, int64_t n, const float* device,
                                                 std::vector<float>& copy);
 

@@ -7,10 +7,10 @@
 
 namespace paracord {
 
-// Returns the converted model; nullopt if the model contains neither of two old forms. A Sequential
-// (the model or an inner one) whose config is a bare list of layers gets a config with the list as
-// `layers`. In a file of 2.0 or 2.1 a GRU without `reset_after` gets false, the behaviour of those
-// versions.
+// Converts two old forms, and returns nullopt if the model contains neither. The config of a
+// Sequential (the model or an inner one) that is a bare list of layers becomes an object with the
+// list as `layers`. In a file of Keras 2.0 or 2.1 a GRU or GRUCell without the key `reset_after`
+// gets `reset_after` false, the behaviour of those versions.
 std::optional<nlohmann::json> FromEarlyKeras2(const nlohmann::json& model);
 
 }  // namespace paracord

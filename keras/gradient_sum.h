@@ -1,8 +1,8 @@
 // Adds up gradients over replicas: programs of one model on several GPUs, each with a part of every
-// batch or with a lane of its own. Final gradients are collected in buckets, and a full bucket is
-// summed by an all-reduce while other gradients are still being computed. The first replica
+// batch or with a lane of its own. Complete gradients are collected in buckets, and a full bucket
+// is summed by an all-reduce while other gradients are still being computed. The first replica
 // downloads the sums. All replicas must issue the same all-reduces in the same order, even after an
-// error. Owned by a replica's program; used by the program's thread.
+// error. Each replica's program owns a GradientSum, and uses it on the program's thread.
 #pragma once
 
 #include <cstddef>
@@ -14,25 +14,26 @@
 
 namespace paracord {
 
-// The first kNewSteps equal steps in a row may allocate memory: the host's staging memory grows in
-// pieces in the first step and as a whole in the second.
+// Among steps in a row with batches of equal sizes, the first kNewSteps may still allocate memory:
+// the host's staging memory grows in pieces in the first step and as a whole in the second.
 inline constexpr int kNewSteps = 3;
 
 class GradientSum {
  public:
   // How the next steps use the sum.
   struct Use {
-    // False: the replica computes alone, and downloads its own gradients.
+    // False: the replica takes part in no sum, and downloads its own gradients.
     bool adds = true;
-    // True: steps issue their sums only at their end, between two barriers; all replicas must
-    // agree. An all-reduce occupies a device until the other replicas' devices take part. A replica
-    // that allocates memory or loads code meanwhile may wait for its own device to become idle and
-    // never issue its all-reduce: a deadlock. Hence sums are held in steps that may still allocate.
+    // True: a step issues its sums only at its end, between two barriers; all replicas must have
+    // the same value. An all-reduce occupies a device until all replicas' devices take part. A
+    // replica that allocates memory or loads code meanwhile may wait for its own device to become
+    // idle and never issue its all-reduce: a deadlock. Hence steps that may still allocate are
+    // held.
     bool held = false;
     float factor = 1;  // multiplies every gradient of the replica, before the sum
   };
-  // A variable's gradient on the device; `data` is null if the variable has none. A gradient with
-  // `added` false is not summed: each replica downloads its own.
+  // A variable's gradient on the device; `data` is null if the variable has no gradient. A gradient
+  // with `added` false is not summed: each replica downloads its own gradient.
   struct Gradient : DeviceFloats {
     bool added = true;
   };
@@ -53,17 +54,20 @@ class GradientSum {
   // Begins a step; SetGradients then gives the gradients' memory, one entry for each variable.
   void Begin();
   void SetGradients(std::vector<Gradient> gradients) { gradients_ = std::move(gradients); }
-  // Called when the variable's gradient is final: scales it, and sums or downloads it.
+  // Called when the variable's gradient is complete: multiplies it by Use::factor, and sums or
+  // downloads it.
   void Final(size_t variable);
-  // Ends the step. Gradients that did not become final, because the replica had no examples or
-  // failed, are summed as zeros, in the order of Learn.
+  // Ends the step. Gradients for which Final was not called, because the replica had no examples or
+  // failed, are summed as zeros, in the order that Learn remembered.
   void End();
-  // False between Begin and End of a step with sums, while other replicas wait for this replica.
+  // False while other replicas wait for this replica, from Begin to End of a step with sums, and
+  // after Lose.
   bool ended() const { return ended_; }
   // Called when the device has lost the step's sums: ended() stays false until the next Begin.
   void Lose() { ended_ = false; }
 
-  // Remembers the order of the last step, in which every gradient became final. Called once.
+  // Remembers the order of the calls of Final in the last step, in which every summed gradient had
+  // a call. Called once.
   void Learn() { order_ = done_; }
 
  private:

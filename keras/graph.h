@@ -1,8 +1,8 @@
 // A model on a device: layers, the order of their calls, shapes, buffers between layers, and the
-// passes forward and backward over all layers. Owned by the program (keras_program.h), like the
+// passes forward and backward over all layers. The program (keras_program.h) owns the graph and the
 // Ops; used by one thread at a time. Use: Build, PlanTraining, then Prepare, Forward and Backward
-// for each run, over a batch or a slice of a batch. Knows nothing of the kinds of losses, of data
-// or of Keras' files. A graph may compute only one stage of the model, and hold the values of
+// for each run, over a batch or a slice of a batch. Knows nothing of the kinds of losses, or of
+// where data come from. A graph may compute only one stage of the model, and keep the values of
 // several runs at a time (keras/stage_program.h).
 #pragma once
 
@@ -29,34 +29,33 @@
 
 namespace paracord {
 
-// Callbacks by which a run reports its uses of each variable, by the variable's index. Called on
-// the run's thread. Each may be empty.
+// Called by a run, on its thread, with the index of a variable. A callback may be empty.
 struct VariableCallbacks {
   // Called once in each Forward for every variable of the stage: before the first operation that
-  // reads the variable, or at the end if none does.
+  // reads the variable, or at the end of Forward if no operation does.
   std::function<void(size_t)> needed;
   // Called once for every variable with a gradient, in the Backward of a run with `last`, after the
-  // last write of the gradient was issued; variables near the losses come first.
+  // last write of the gradient was issued; usually for variables near the losses first.
   std::function<void(size_t)> final;
 };
 
 // The arguments of a run over some examples; pointers are to the device's memory.
 struct GraphCall {
   int64_t batch = 0;
-  std::span<const float* const> inputs;      // one for each input of the graph
+  std::span<const float* const> inputs;      // one for each input; null where ReadsInput is false
   std::span<const float* const> parameters;  // one for each variable
   uint64_t key = 0;                          // the batch's key, for dropout
   int64_t first_example = 0;                 // index of the first example within the batch
   float share = 1;                           // the run's examples divided by the batch's
-  bool last = true;         // the batch's last run on this device: gradients become final
-  bool regularizes = true;  // with `last`: Backward adds the regularizers' gradients
+  bool last = true;         // the batch's last run on this device: Backward completes gradients
+  bool regularizes = true;  // with `last`: Backward adds the weight regularizers' gradients
   const VariableCallbacks* callbacks = nullptr;
 };
 
-// What a stage of a model hands on in a run: values of nodes to the next stage, or the gradients of
-// such values to the previous stage.
+// What a stage of a model sends: outputs of nodes to the next stage, or their gradients to the
+// previous stage.
 struct StageTensors {
-  // The index of each value's storage in the graph; equal in all stages.
+  // For each array, the index of the output's storage, which is equal in the graphs of all stages.
   std::vector<size_t> storages;
   std::vector<std::vector<float>> arrays;
 };
@@ -65,12 +64,11 @@ struct StageTensors {
 struct LayerRow {
   std::string name, class_name;
   Shape output;
-  int64_t parameters = 0;     // elements of variables that no earlier row has counted
-  int64_t multiply_adds = 0;  // forward, for one example
-  // Forward and backward, for one example: the forward count again if a variable of the layer is
-  // trainable, and again if an input needs a gradient.
-  int64_t training_multiply_adds = 0;
-  int64_t floats = 0;  // memory of the layer's output, for one example
+  // Elements of the variables that no earlier row has counted; 0 for a growing table.
+  int64_t parameters = 0;
+  int64_t multiply_adds = 0;           // of the forward pass, for one example
+  int64_t training_multiply_adds = 0;  // of a training step, forward and backward, for one example
+  int64_t floats = 0;                  // floats of memory for one example of the layer's output
 };
 
 // A use of the device's memory.
@@ -88,14 +86,14 @@ class Graph {
   static constexpr Value kUnknown = SIZE_MAX - 1;  // used only while a graph is built
 
   // Builds the graph of a model. `data` has, for each input of the model, the shape of the data's
-  // examples, or nullopt if unknown. Each layer that cannot be built adds a problem, and later
-  // layers are checked as far as possible. Returns null if the shape of an output stays unknown.
+  // examples, or nullopt if unknown. A layer that cannot be built adds a problem, and later layers
+  // are checked as far as possible. Returns null if the shape of a model's output stays unknown.
   static std::unique_ptr<Graph> Build(Ops& ops, const ModelSpec& model,
                                       std::span<const std::optional<Shape>> data,
                                       Problems& problems);
 
-  // Returns the shape that an InputLayer gives to examples of shape `data`. INVALID_ARGUMENT names
-  // the layer if `data` does not fit.
+  // Returns the shape that an InputLayer gives to examples of shape `data`. INVALID_ARGUMENT, which
+  // names the layer: `data` does not fit, or the layer's config is wrong.
   static absl::StatusOr<Shape> InputShape(const LayerSpec& layer, bool keras2, const Shape& data);
 
   const std::vector<VariableSpec>& variables() const { return variables_; }
@@ -103,138 +101,147 @@ class Graph {
   const Shape& shape(Value value) const { return nodes_[value].shape; }
   // The mask of output number `output` of the model; kNone if the output has none.
   Value mask(size_t output) const { return output_masks_[output]; }
-  // If the last step of `value` is a softmax or a sigmoid, returns the logits, as Keras finds them;
-  // otherwise nullopt. With `of_sigmoid` only a sigmoid counts.
+  // If `value` is a softmax or sigmoid of logits, perhaps with linear activations after it, returns
+  // the logits; otherwise nullopt. With `of_sigmoid` only a sigmoid counts.
   std::optional<Value> LogitsOf(Value value, bool of_sigmoid) const;
   std::vector<LayerRow> Describe() const;
-  // Set if input number `input` holds ids for embeddings: the least number of rows of these
-  // embeddings. Above kPlainRowsMax (2^24) the caller passes ids in the form of RowToFloat
-  // (row_ids.h).
+  // If input number `input` has ids of embeddings that are not growing tables, returns the smallest
+  // number of rows of these embeddings; otherwise nullopt. If the number is above kPlainRowsMax
+  // (2^24), the caller passes the ids in the form of RowToFloat (row_ids.h).
   std::optional<int64_t> ids_below(size_t input) const;
-  // Makes the variable of the Embedding `layer`, if trained, a table: runs may have only some of
-  // the rows. A growing table takes any ids, and axis 0 of its shape has size `shards`.
+  // If the first variable of the Embedding or EmbedReduce `layer` is trainable, makes it a table:
+  // runs may have only some of its rows. A growing table takes any ids, and axis 0 of its shape has
+  // size `shards`.
   void SetTable(const std::string& layer, const TableSpec& table, uint64_t shards = 0);
-  // A call that reads rows by ids from an input of the graph. `weights` and `mask` are inputs as
-  // well, or nullopt: ids of weight 0, and ids hidden by the mask, have no effect.
+  // A call of a layer that reads rows of a table. `input` is the input of the graph with the ids.
+  // `weights`: the input with a weight for each id, of which 0 means no effect; nullopt: there is
+  // none. `mask`: the input with the ids (perhaps `input` itself) of which the model computes a
+  // mask (ids != 0) that hides rows from all their readers; nullopt: there is none.
   struct IdReader {
     size_t input = 0;
     std::optional<size_t> weights = {};
     std::optional<size_t> mask = {};
   };
-  // The inputs with a table's ids, ascending; the number of ids of an example in all these inputs;
-  // and the calls that read the ids.
+  // `inputs`: the graph's inputs that have a table's ids, ascending. `ids`: how many ids an example
+  // has in all these inputs. `readers`: the calls that read the table.
   struct TableInputs {
     std::vector<size_t> inputs;
     int64_t ids = 0;
     std::vector<IdReader> readers;
   };
   TableInputs InputsOfTable(size_t variable) const;
-  // Makes masks that the model computes from a table's ids (`ids != 0`) read the ids' numbers in a
-  // run (NumberedRows). Called before PlanTraining.
+  // Replaces operations `ids != 0` on the ids of embeddings by layers that compute the mask from
+  // encoded ids (IdMask in table_layer.h). Called before PlanTraining.
   void TakeIdMasks();
-  // Sets the number of rows of each variable that is a table in the following runs; empty: all
-  // rows.
+  // Sets for the following runs the number of rows of each table. `rows` has an entry for each
+  // variable; empty: all rows.
   void UseRows(std::vector<int64_t> rows);
-  // Gives the following runs all rows of tables, and reserves the memory to train with them. Called
+  // Gives the following runs all rows of tables, and reserves memory to train with all rows. Called
   // after PlanTraining.
   absl::Status ReserveAllRows();
   // The number of floats of a variable in the following runs.
   int64_t FloatsOf(size_t variable) const;
-  // Checks that ids of embeddings with more than kPlainRowsMax rows come from inputs without other
-  // readers than embeddings and masks. INVALID_ARGUMENT names the layer.
+  // INVALID_ARGUMENT if an embedding with more than kPlainRowsMax rows, not a growing table, has
+  // more than kTableRowsMax, or has ids that are no input of the graph, or if anything but such
+  // embeddings and IdMasks reads the ids.
   absl::Status CheckLargeTables() const;
 
-  // Called once, before the first Prepare. `losses` are the values on which losses are computed, no
-  // two in the same memory; `add` says whether calls of Backward will add. Plans the memory of
-  // gradients, for runs with at most the rows of UseRows. In training, Forward also computes the
-  // `measured` values, even if no loss needs them: a loss often takes an output's logits instead.
+  // Called once, before the first Prepare. Plans the memory of gradients, for runs with at most the
+  // rows of the last UseRows. `losses` are the values on which losses are computed, no two of which
+  // share memory; `add` says whether Backward will be called with `add`. In training, Forward also
+  // computes the `measured` values, which losses may not need, because they often take logits.
   void PlanTraining(std::span<const Value> losses, bool add, std::span<const Value> measured);
-  // True if two values share memory: then only one may have a loss.
+  // True if two values share memory: then PlanTraining accepts only one of them in `losses`.
   bool SameMemory(Value a, Value b) const { return nodes_[a].storage == nodes_[b].storage; }
-  // Adds a copy of the value with its own memory. Called before PlanTraining. INVALID_ARGUMENT: the
-  // value is an input of the model.
+  // Adds a node that copies the value to memory of its own. Called before PlanTraining.
+  // INVALID_ARGUMENT: the value is an input of the model.
   absl::StatusOr<Value> Duplicate(Value value);
   // Makes the kernels and buffers for runs of `batch` examples, unless they exist. After an error
-  // (RESOURCE_EXHAUSTED, or a layer's) the next run needs another Prepare.
+  // (RESOURCE_EXHAUSTED, or an error of a layer's kernel) the next run needs another Prepare.
   absl::Status Prepare(int64_t batch) { return Prepare(batch, 0); }
-  // The same, and has the following runs keep values in place `held`. Between the Forward and the
-  // Backward of a place, other places may have runs.
+  // A graph has several sets of buffers for values, numbered from 0. The following runs use set
+  // `held`. Between a run's Forward and its Backward, runs that use other sets are allowed.
   absl::Status Prepare(int64_t batch, size_t held);
 
   // The functions from here to ReceiveGradients are in graph_stages.cc.
   // Returns the layers in the order of their first calls, for CutStages.
   std::vector<StageLayer> StageLayers() const;
-  // Limits all later runs to the nodes [begin, end), or from `begin` on if `end` is kNone. Each run
-  // then receives values and gradients from other stages. Called after PlanTraining and before the
-  // first Prepare.
+  // Limits all later runs to the nodes [begin, end), or from `begin` on if `end` is kNone: a stage.
+  // Called at most once, after PlanTraining and before the first Prepare. Without a call of
+  // KeepToStage the whole model counts as one stage.
   void KeepToStage(Value begin, Value end);
   // Whether a layer of this stage has the variable.
   bool OwnsVariable(size_t variable) const;
-  // Whether a node of this stage reads the graph's input, or, in the last stage, the input is an
-  // output of the model.
+  // Without a call of KeepToStage true; otherwise whether a node of this stage reads the graph's
+  // input, or, in the last stage, the input is an output of the model or the mask of an output.
   bool ReadsInput(size_t input) const;
-  // Called after Forward of `call`. Returns the values, of this and earlier stages, that later
-  // stages take. The arrays are complete after Device::Finish.
+  // Called after Forward of `call`. Returns those values of this and earlier stages that later
+  // stages read. The arrays are complete after Device::Finish.
   StageTensors SendValues(const GraphCall& call, bool training);
   // Called before Forward of `call`, with the values that the previous stage sent.
   void ReceiveValues(const GraphCall& call, const StageTensors& values);
-  // Called after Backward of `call`. Returns the gradients of earlier stages' values, summed over
-  // the readers in this and later stages. The arrays are complete after Device::Finish.
+  // Called after Backward of `call`. Returns the gradients of earlier stages' values, each a sum
+  // over the readers in this and later stages. The arrays are complete after Device::Finish.
   StageTensors SendGradients(const GraphCall& call);
-  // Called before each Backward, with the gradients that the next stage sent.
+  // Called before each Backward, except in the last stage, with what the next stage sent.
   void ReceiveGradients(const GraphCall& call, const StageTensors& gradients);
-  // True if a layer's precision allows fewer bits, but the device computes in float32 anyway.
+  // True if a layer allows less precision than float32, but the device computes in float32.
   bool PrecisionInVain() const;
-  // Memory lists the uses of the device's memory. Release frees all of it: the next run needs
-  // another Prepare.
+  // Memory lists the graph's uses of the device's memory. Release frees this memory: the next run
+  // needs another Prepare.
   std::vector<MemoryRow> Memory() const;
   void Release();
 
-  // Computes the outputs (inference), or everything that losses, measured values and moving
-  // averages need (training). Prepare must have been called for the call's batch size.
+  // In inference, computes all values of the stage; in training, those that losses, activity
+  // regularizers, measured values, moving averages and outputs' masks need. The last Prepare must
+  // have been for the call's batch size.
   void Forward(const GraphCall& call, bool training);
-  // The tensor of an output or of a value with a loss, after Forward.
+  // After Forward: an output of the model, the mask of an output, or a value with a loss.
   const float* value(Value value) const { return Data(value); }
-  // Where the caller writes the gradient of a loss value before Backward.
+  // Where the caller writes, before Backward, the gradient of a value with a loss.
   float* loss_gradient(Value loss_value) { return Gradient(loss_value); }
-  // Computes the gradients after a training Forward of `call`. `d_parameters` has null for unwanted
-  // gradients. With `add`, adds to the gradients that are there. If the call regularizes, adds the
-  // weight regularizers' part of the loss to `loss`.
+  // Computes the gradients after a training Forward of `call`. `d_parameters` has the address of
+  // each variable's gradient, or null if it is not wanted. With `add`, adds to the numbers there.
+  // If the call is `last` and `regularizes`, adds the loss of the weight regularizers to `loss`.
   void Backward(const GraphCall& call, std::span<float* const> d_parameters, bool add,
                 PendingSum& loss);
-  // Adds the activity regularizers' part of the loss to `loss`, after Forward of `call`. Backward
-  // adds the gradients of this part.
+  // Adds the loss of the activity regularizers to `loss`, after Forward of `call`. Backward adds
+  // the gradients of this loss.
   void ActivityPenalties(const GraphCall& call, PendingSum& loss);
-  // The two halves of Backward: the gradients that nodes write, and the variables whose gradient no
-  // node writes.
+  // The two halves of Backward. BackwardNodes computes the gradients that nodes write. EndUnread
+  // treats the variables whose gradient no node writes, because no loss depends on them: the
+  // gradient becomes 0 (with `add` it stays), plus that of the weight regularizers.
   void BackwardNodes(const GraphCall& call, std::span<float* const> d_parameters, bool add,
                      PendingSum& loss);
   void EndUnread(const GraphCall& call, std::span<float* const> d_parameters, bool add,
                  PendingSum& loss);
-  // Adds the weight regularizers' part of the loss to `loss`; for runs without Backward.
+  // Adds the loss of the weight regularizers to `loss`; for runs without Backward.
   void Penalties(const GraphCall& call, PendingSum& loss);
 
  private:
   struct Node {
     Layer* layer = nullptr;     // null: an input of the graph
-    std::vector<Value> inputs;  // the call's inputs, then masks; kNone: no mask
+    std::vector<Value> inputs;  // the call's inputs, then its masks; kNone: a mask that is missing
     size_t data_inputs = 0;     // the number of inputs that are no masks
     std::vector<Shape> input_shapes;
     Shape shape;
     Operands operands = Operands::kFloat32;
-    bool cast = false;                  // adapts an input; Describe shows no row for it
-    std::optional<Activation> ends_in;  // the next node's activation, fused into this node
+    // A constant, or a copy of the input with another mask. Describe has no row for the node.
+    bool cast = false;
+    std::optional<Activation> ends_in;  // the activation of the next node, fused into this node
     bool in_place = false;              // an activation that was fused into the node before it
-    size_t storage = 0;                 // index in storages_; a view has its input's
+    size_t storage = 0;                 // index in storages_; a view has the storage of its input
     size_t first_variable = 0;
     uint64_t salt = 0;  // distinguishes the random numbers of nodes
     CallMode mode = CallMode::kOfRun;
-    std::vector<size_t> turn;     // Keras' order of calls, see NodeSpec
-    bool needs_gradient = false;  // the node or a node before it has a trainable variable
-    bool in_training = false;     // a loss, a measured value or a moving average needs the node
-    bool in_backward = false;     // Backward calls the node's kernel
-    bool observes = false;        // no loss needs the node: Backward only updates moving averages
-    int later_calls = 0;          // calls of the same layer that come later in Keras' order
+    std::vector<size_t> turn;  // NodeSpec::turn
+    // Whether the layer is differentiable, and the layer or a node before has a trainable variable.
+    bool needs_gradient = false;
+    bool in_training = false;  // Forward computes the node in training
+    bool in_backward = false;  // Backward calls the node's kernel
+    // No gradient passes the node: its kernel's Backward is called only to update moving averages.
+    bool observes = false;
+    int later_calls = 0;  // the number of calls of the layer that come later in Keras' order
   };
   struct PenaltyOn {
     size_t variable = 0;
@@ -244,7 +251,7 @@ class Graph {
     Value value = 0;
     ActivityPenalty penalty;
   };
-  class Builder;  // graph_build.cc
+  class Builder;  // graph_builder.h
   static Tensor TensorIn(float* memory, bool bfloat16) {
     return bfloat16 ? Tensor(reinterpret_cast<uint16_t*>(memory)) : Tensor(memory);
   }
@@ -252,9 +259,10 @@ class Graph {
     int64_t size = 0;             // elements per example
     bool bfloat16 = false;        // the type of the values and of their gradient; false: float32
     std::optional<size_t> input;  // set: this input of the graph, in the caller's memory
-    // Index in slots_. Storages whose gradients are not needed at the same time share a slot.
+    // Index in slots_, for the gradient. Storages whose gradients are never needed at the same time
+    // may share a slot.
     std::optional<size_t> gradient_slot;
-    // The floats of memory that an example takes.
+    // How many floats of memory an example takes.
     int64_t floats() const { return bfloat16 ? (size + 1) / 2 : size; }
     Tensor In(float* memory) const { return TensorIn(memory, bfloat16); }
   };
@@ -272,29 +280,30 @@ class Graph {
     uint64_t uses = 0;
     Kernels* current = nullptr;
   };
-  // The memory of a run's values, from its Forward to its Backward.
+  // A set of buffers: the values of a run, from its Forward to its Backward.
   struct Held {
     int64_t capacity = 0;  // in examples
     // Indexed by storage; null: an input of the graph, or a value that this stage does not touch.
     std::vector<DeviceArray> data;
     KernelCache kernels;
   };
-  // Memory for gradients that are then added to others: of a node's inputs, then of its variables.
+  // Memory in which a node's kernel writes gradients that Backward then adds to gradients written
+  // before: first those of the node's inputs, then those of its variables.
   struct Scratch {
     bool adds = false;       // PlanTraining's `add`
-    int64_t capacity = 0;    // in examples; the slots_ have the same
+    int64_t capacity = 0;    // in examples; also the capacity of the slots_
     int64_t inputs = 0;      // floats per example, for the gradients of a node's inputs
     int64_t parameters = 0;  // floats, for the gradients of a node's variables
     DeviceArray data;
   };
-  // The nodes that runs compute, and the values that come from other stages.
+  // The nodes to which KeepToStage limits runs.
   struct Stage {
     Value begin = 0, end = kNone;  // kNone: to the last node
     std::vector<bool> owned;       // indexed by variable; empty: the stage has all variables
-    // Indexed by storage: its first node, and its last reader (kNone: a loss or an output). Empty:
-    // runs compute all nodes.
+    // Indexed by storage: the first node with the storage, and the last node that reads it (kNone:
+    // a loss or an output reads it). Empty: runs compute all nodes.
     std::vector<std::pair<Value, Value>> lives;
-    std::vector<size_t> received;  // storages whose gradients come from the next stage
+    std::vector<size_t> received;  // the storages of the last ReceiveGradients
   };
   struct Sum {
     int64_t n = 0;
@@ -317,13 +326,13 @@ class Graph {
   void MarkTraining(std::span<const Value> loss_values, std::span<const Value> measured);
   absl::Status Reserve(int64_t batch);
   absl::Status ReserveGradients(int64_t batch);
-  // The end of the nodes that runs compute, and whether a node is among them.
+  // The end of the nodes that runs compute, and whether `node` is one of the nodes.
   Value stage_end() const { return std::min(stage_.end, nodes_.size()); }
   bool InStage(Value node) const { return stage_.begin <= node && node < stage_end(); }
-  // Whether this stage computes, reads or hands on the storage's value.
+  // Whether this stage computes, reads or sends on the storage's value.
   bool TouchesStorage(size_t storage) const;
   bool TouchesSlot(size_t slot) const;
-  // The floats of memory that a storage takes for the call's examples.
+  // How many floats of memory a storage takes for the call's examples.
   int64_t FloatsSent(const GraphCall& call, size_t storage) const;
   void Send(const GraphCall& call, size_t storage, const float* data, StageTensors& sent);
   Kernel* KernelOf(Value node) const { return held_[at_].kernels.current->nodes[node].get(); }
@@ -337,12 +346,12 @@ class Graph {
   size_t TakeSlot(int64_t size, std::vector<size_t>& free);
   ConstTensor Data(Value value) const;
   Tensor Gradient(Value value) const;
-  // The precision of a node's products: the layer's, or TF32 with tf32_ in place of float32.
+  // The precision of a node's products. If tf32_ is set, kTf32 takes the place of kFloat32.
   Operands OperandsOf(const Node& node) const {
     return tf32_ && node.operands == Operands::kFloat32 ? Operands::kTf32 : node.operands;
   }
   absl::Status ReserveRounded();
-  // The entries of `all` (one for each variable) for the node's variables.
+  // `all` has an entry for each variable. Returns those of the node's variables.
   template <class Pointer>
   static std::span<const Pointer> Of(const std::vector<Pointer>& all, const Node& node) {
     if (all.empty()) return {};
@@ -369,10 +378,10 @@ class Graph {
   std::vector<PenaltyOnValue> activities_;
   std::vector<Value> outputs_, output_masks_;
   std::vector<Value> loss_values_;
-  // Indexed by variable: the node that is the last to write its gradient, or kNone.
+  // Indexed by variable: the node that writes the variable's gradient last, or kNone.
   std::vector<size_t> last_writer_;
   std::vector<Held> held_{1};
-  size_t at_ = 0;  // the place of the last Prepare, an index in held_
+  size_t at_ = 0;  // the index in held_ of the set of buffers of the last Prepare
   Stage stage_;
   RoundedVariables rounded_;
   // The state of the current run.
@@ -383,7 +392,7 @@ class Graph {
   std::vector<float*> call_d_parameters_;
   std::vector<bool> storage_written_, variable_written_, variable_needed_;
   std::vector<Sum> sums_;
-  Scratch scratch_;
+  Scratch scratch_;  // lasts over runs
 };
 
 }  // namespace paracord

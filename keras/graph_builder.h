@@ -1,4 +1,4 @@
-// Builds a Graph from a model file. A private part of graph.h, for the files that build graphs.
+// Builds a Graph from a ModelSpec. A private part of graph.h, for the files that build graphs.
 #pragma once
 
 #include <deque>
@@ -15,13 +15,14 @@
 
 namespace paracord {
 
-// The key in Masks of a mask that is the second positional argument; no argument has this name.
+// The key, in Builder::Masks, of a mask that is a call's second positional argument. No named
+// argument of Keras has this name.
 inline constexpr const char* kSecondArgument = "/";
 
-// Returns the error with the layer's name in front.
+// Returns `status` with the layer's name and class in front of the message.
 absl::Status AtLayer(const Layer& layer, const absl::Status& status);
 
-// Adds the calls of a model file to a graph, in the order of the model's nodes.
+// Adds the nodes of a ModelSpec to a graph, in their order.
 class Graph::Builder {
  public:
   Builder(Graph& graph, const ModelSpec& model, Problems& problems)
@@ -31,8 +32,8 @@ class Graph::Builder {
         layers_(model.layers.size(), nullptr),
         failed_(model.layers.size()) {}
 
-  // Adds the nodes for inputs of these shapes (Graph::Build). Returns true if all outputs were
-  // built.
+  // Adds all nodes. `data` has the shapes of the inputs, as in Graph::Build. Returns true if all
+  // outputs of the model were built.
   bool Add(std::span<const std::optional<Shape>> data);
 
  private:
@@ -41,15 +42,15 @@ class Graph::Builder {
   absl::StatusOr<Layer*> LayerOf(const NodeSpec& node);
   bool InputsKnown(const NodeSpec& node) const;
   absl::StatusOr<Value> AddCallOf(const NodeSpec& node);
-  absl::StatusOr<Value> AddCallWith(const NodeSpec& node);  // `node` needs no WithNumbers
+  absl::StatusOr<Value> AddCallWith(const NodeSpec& node);  // after WithNumbers, if needed
   // The functions from here to WithNumbers are in constant_folding.cc.
   std::optional<ConstantNumbers> KnownOf(size_t input) const;
   bool MayFold(const NodeSpec& node) const;
   absl::StatusOr<ConstantNumbers> Fold(const NodeSpec& node) const;
-  // Returns the shape, the size or the rank of an input, as `operation` asks.
+  // Returns the shape, the size or the rank of an input; `operation` is Shape, Size or Rank.
   absl::StatusOr<ConstantNumbers> SizesOf(const std::string& operation, size_t input) const;
-  // If the next node is computed from known numbers alone, computes it, and returns kNone, or
-  // kUnknown after a problem. Nullopt: the node is a call that the graph has to compute.
+  // If the model's next node is to be computed from known numbers alone, computes it and returns
+  // kNone, or kUnknown if an input could not be built. Nullopt: the graph has to compute the node.
   absl::StatusOr<std::optional<Value>> FoldCall(const NodeSpec& node);
   bool TakesNumbers(const NodeSpec& node) const;
   const NumberArray* ConstantOf(size_t input) const;  // null: the input is not constant
@@ -62,7 +63,7 @@ class Graph::Builder {
   absl::StatusOr<Value> AddConstant(const Layer& layer, const NumberArray& array,
                                     const absl::StatusOr<Shape>& shape);
   absl::StatusOr<Value> AddHandingMask(const NodeSpec& node);
-  // The functions below are in graph_masks.cc.
+  // The functions from here to OutputMask are in graph_masks.cc.
   using Masks = std::map<std::string, Value>;  // keyed by the name of the mask's argument
   absl::StatusOr<Masks> NamedMasks(const NodeSpec& node, const Layer& layer);
   std::vector<Value> MasksOf(const NodeSpec& node, const Masks& named, const Layer& layer,
@@ -90,20 +91,20 @@ class Graph::Builder {
   const ModelSpec& model_;
   Problems& problems_;
   std::vector<Layer*> layers_;
-  std::vector<bool> failed_;                       // indexed by layer: it could not be made
+  std::vector<bool> failed_;                       // indexed by layer: whether making it failed
   std::map<size_t, const NodeSpec*> first_calls_;  // keyed by layer
   std::vector<Value> values_;                      // indexed by node of the model
   struct Whole {
     Value value = kNone;  // all outputs of the call, concatenated
     Value mask = kNone;   // the mask of the call's first Layer::masked_outputs() outputs
   };
-  std::map<size_t, Whole> whole_;  // keyed by node of the model: calls with several outputs
-  std::vector<Value> masks_;       // indexed by value: its mask
+  std::map<size_t, Whole> whole_;  // keyed by node of the model, for calls with several outputs
+  std::vector<Value> masks_;       // indexed by value: the mask of the value
   // Keyed by node of the model: numbers computed from shapes alone, which have no value in the
   // graph.
   std::map<size_t, ConstantNumbers> known_;
-  std::map<size_t, ConstantNumbers> known_parts_;  // keyed by node: all outputs of an Unstack
-  std::map<size_t, NumberArray> operands_;         // keyed by node: numbers of known_, as operands
+  std::map<size_t, ConstantNumbers> known_parts_;  // keyed by the node of an Unstack: its input
+  std::map<size_t, NumberArray> operands_;         // keyed by node: KnownOperand of known_
   std::deque<NodeSpec> calls_;                     // the results of WithNumbers
 };
 

@@ -1,6 +1,6 @@
-// Finds the inputs of a model that are ids of tables, or of embeddings with more rows than float32
-// can tell apart (2^24). These ids are passed to the graph in an encoding (table_ids.h, row_ids.h)
-// that only layers with such rows can read.
+// Finds the inputs of a model that are ids of tables, or of embeddings with more than 2^24 rows,
+// which float32 cannot tell apart. These ids are passed to the graph in an encoding (table_ids.h,
+// row_ids.h) that only these embeddings, and masks of ids, can read.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,13 @@
 
 namespace paracord {
 
-// Whether the node is a call of an embedding with more rows than float32 can tell apart.
+// Whether the node is a call of an embedding with more than 2^24 rows.
 bool IsLargeTable(const ModelSpec& model, const NodeSpec& node);
 
-// Splits an input that has readers of several encodings into an input for each encoding. Tables
-// with the same inputs share an encoding, and so do masks computed from the ids. `columns` has the
-// data column of each input, and gets an entry for each new input.
+// If an input has readers that need different encodings, adds a copy of the input for each encoding
+// but the first. Tables have one encoding if they have the same inputs and number of shards, and
+// all or none of them have more than 2^24 rows. `columns` has the data column of each input, and
+// gets an entry for each new input.
 void SplitIdInputs(ModelSpec& model, const TableLayers& tables, std::vector<size_t>& columns);
 
 }  // namespace paracord

@@ -1,5 +1,5 @@
-// Builds the code that computes a job's gradients: its Keras model on a device, or its own program,
-// in a child process or by a PJRT plug-in.
+// Builds the code that computes a job's gradients: the job's Keras model on a device, a program of
+// the job in a child process, or a StableHLO model of the job by a PJRT plug-in.
 #pragma once
 
 #include <vector>
@@ -10,12 +10,12 @@
 
 namespace paracord {
 
-// `use` says on which device a Keras model is computed; `programs` says how a program of the job is
-// run. A program in a child process is started by the calling thread, and dies with that thread.
+// `use` says which device computes; `programs` says how a program of the job is run. A child
+// process is started by the calling thread, and is killed when that thread ends.
 absl::StatusOr<DeviceProgram> BuildJobProgram(const Job& job, const Batch& schema,
                                               const DeviceUse& use, const ProgramUse& programs);
-// Builds a program for each device of a PJRT plug-in that `use` names, if the job's model is
-// StableHLO and `programs` compiles it; otherwise builds the program of BuildJobProgram alone.
+// If the job's model is StableHLO and programs.compiles is true, builds a program for each device
+// of a PJRT plug-in that `use` names; otherwise builds the one program of BuildJobProgram.
 absl::StatusOr<std::vector<DeviceProgram>> BuildJobPrograms(const Job& job, const Batch& schema,
                                                             const DeviceUse& use,
                                                             const ProgramUse& programs);

@@ -1,8 +1,7 @@
-// Reads a Keras model file (model.to_json() of Keras 3, of Keras 2, of tf_keras) into a graph of
-// layer calls: Sequential and Functional models, nested models (flattened: names of inner layers
-// get the inner model's name as a prefix), shared layers, operations on tensors. Knows the dialects
-// of the files, but not the meaning of layers: layers.cc reads the configs, graph.h builds the
-// layers. Pure.
+// Reads a Keras model, as model.to_json() of Keras 3, Keras 2 or tf_keras writes it, into a list of
+// calls of layers: Sequential and Functional models, nested models (flattened: names of inner
+// layers get the inner model's name as a prefix), shared layers, operations on tensors. Knows the
+// dialects of the files, but not the meaning of layers: keras/layers reads the configs. Pure.
 #pragma once
 
 #include <map>
@@ -23,34 +22,36 @@ struct LayerSpec {
   std::string class_name;
   std::string name;
   nlohmann::json config;
-  bool operation = false;  // true: "Multiply" means x * y, not the layer Multiply()
-  bool unusable = false;   // the layer cannot be read; ModelSpec::problems says why
+  bool operation = false;  // true: an operation on tensors, such as x * y, not a layer Multiply()
+  bool unusable = false;   // true: the layer could not be read, and ModelSpec::problems says why
 };
 
-// Whether calls of the layer look up rows by ids, which are their first input.
+// Whether calls of the layer look up rows by the ids in their first input.
 inline bool LooksUpIds(const LayerSpec& layer) {
   return !layer.operation && (layer.class_name == "Embedding" || layer.class_name == "EmbedReduce");
 }
 
 // A call of a layer on the outputs of earlier nodes.
 struct NodeSpec {
-  size_t layer = 0;
-  std::vector<size_t> inputs;  // nodes; empty for an input of the model and for a constant
+  size_t layer = 0;  // index in ModelSpec::layers
+  // Indices in ModelSpec::nodes; empty for an input of the model and for a constant.
+  std::vector<size_t> inputs;
   // Above 0: the node is no call, but output number `output` of the call that is node inputs[0].
   size_t output = 0;
-  // The nodes of masks named in the call, by argument: "mask", "query_mask", ... If the argument
-  // "mask" is a list, entry 0 is "mask", and entry i is "mask/i".
+  // The nodes of masks given in the call, keyed by argument: "mask", "query_mask", ... If the
+  // argument "mask" is a list, its entry 0 has the key "mask", and its entry i the key "mask/i".
   std::map<std::string, size_t> masks;
-  bool own_masks = false;  // true: `masks` replace the inputs' own masks
-  nlohmann::json args;     // a list of positional arguments; {kTensorKey: i} stands for input i
+  bool own_masks = false;  // true: the call ignores masks that its inputs have from other calls
+  nlohmann::json args;     // a list of positional arguments; {kTensorKey: i} stands for inputs[i]
   nlohmann::json kwargs;   // named arguments
   CallMode mode = CallMode::kOfRun;
-  // The place in Keras' order of calls: first the places of the calls of the enclosing models,
-  // outermost first, then the place of the call itself.
+  // The position in the order in which Keras computes calls: first the positions of the calls of
+  // the enclosing models, outermost first, then the position of this call within its model.
   std::vector<size_t> turn;
-  std::optional<NumberArray> constant;  // set: the node is a constant without a batch, not a call
-  bool hands_mask = false;              // true: the node is inputs[0] with another mask, not a call
-  bool unknown = false;                 // true: strings, or a preprocessing layer not taken out
+  std::optional<NumberArray> constant;  // set: the node is this constant, not a call
+  bool hands_mask = false;  // true: the node is no call, but inputs[0] with the mask of `masks`
+  // True: an input of strings, or a preprocessing layer. The graph cannot compute the node.
+  bool unknown = false;
 };
 
 // Whether the node is an input of the model.
@@ -58,11 +59,12 @@ inline bool IsInput(const NodeSpec& node) {
   return node.inputs.empty() && !node.constant.has_value();
 }
 
-// An input or output of the model. It has two names if the model was made from a dict.
+// An input or output of the model, named by `layer` and, if the model was made from a dict, `key`.
 struct Endpoint {
   size_t node = 0;
-  std::string layer;  // the layer's name; numbered from "NAME_1" on for further outputs of a layer
-  std::string key;    // the key in the dict; empty: none
+  // The name of the layer; for the second output of the model by that layer "NAME_1", and so on.
+  std::string layer;
+  std::string key;  // the key in the dict; empty without a dict
   bool Is(const std::string& name) const { return name == layer || (!key.empty() && name == key); }
   const std::string& name() const { return key.empty() ? layer : key; }
 };
@@ -73,13 +75,13 @@ struct ModelSpec {
   std::vector<Endpoint> inputs;
   std::vector<Endpoint> outputs;
   bool keras2 = false;
-  bool frozen = false;                // true: no variable gets gradients, whatever the layers say
+  bool frozen = false;                // true: no variable gets gradients, even of trainable layers
   bool tf32 = false;                  // true: products of float32 layers may use Operands::kTf32
   std::vector<std::string> problems;  // lines about layers that cannot be used
 };
 
-// Reads a model file. A problem names the layer, if any, and what is supported. INVALID_ARGUMENT,
-// with all problems, if no usable model remains.
+// Reads the parsed text of a model file. A layer that cannot be read adds a line to
+// ModelSpec::problems. INVALID_ARGUMENT, with all problems found, if the model cannot be read.
 absl::StatusOr<ModelSpec> ReadKerasModel(const nlohmann::json& model);
 
 }  // namespace paracord

@@ -1,6 +1,6 @@
-// Keras programs on several devices of this process, each with lanes of its own. The devices add up
-// the gradients of lanes by NCCL (DeviceSum), or compute alone. Each program is used by one thread
-// at a time. The programs and the caller of DeviceSum share the group.
+// Keras programs on several devices of this process, each of which computes lanes of its own. The
+// devices add up the gradients of lanes by NCCL (DeviceSum). Each program is used by one thread at
+// a time. The programs and the caller of DeviceSum share ownership of the group.
 #pragma once
 
 #include <memory>
@@ -22,11 +22,11 @@ class KerasProgram;
 
 class LaneGroup : public DeviceSum {
  public:
-  // `devices` are the names of the devices, for errors, in the order of their ranks.
+  // `devices` has the names of the devices, for errors; a device's index is its rank.
   explicit LaneGroup(std::vector<std::string> devices);
 
-  // Makes the program of the next rank, from a KerasProgram built with that rank, `group` and
-  // meets().
+  // Makes the program of the next rank, from a KerasProgram that was built with that rank, `group`
+  // and meets(). Called for rank 0 first.
   static std::unique_ptr<GradientProgram> Join(const std::shared_ptr<LaneGroup>& lanes,
                                                std::unique_ptr<KerasProgram> program,
                                                GroupOps* group);
@@ -46,7 +46,7 @@ class LaneGroup : public DeviceSum {
     bool joins = false;      // the device's next ComputeGradients takes part in the sum
     bool owes = false;       // the device has not yet taken part in the sum of the last Begin
     bool disturbed = false;  // since the last Begin the device failed, or computed outside of sums
-    uint32_t examples = 0;   // the examples of the device's batch in the last sum
+    uint32_t examples = 0;   // the number of examples of the device's batch in the last sum
   };
 
   absl::StatusOr<double> Compute(Member& member, const Batch& batch, uint64_t batch_key,
@@ -57,7 +57,7 @@ class LaneGroup : public DeviceSum {
   const std::vector<std::string> names_;
   PartSum meets_;
   std::vector<Member> members_;  // indexed by rank; used by the thread of the member's device
-  // Sums in a row with equal `examples`, no disturbed device and no tables; at most kNewSteps.
+  // How many sums in a row, up to kNewSteps, had equal `examples`, no `disturbed` and no `tables`.
   int alike_ = 0;
   Mutex mu_;
   absl::Status lost_ ABSL_GUARDED_BY(mu_);  // not OK: the group is lost for good
@@ -68,8 +68,8 @@ struct LanePrograms {
   std::shared_ptr<DeviceSum> sum;
 };
 
-// Builds the job's program on each device of a group. `devices` names the devices of `replicas`.
-// Errors are those of BuildKerasProgram.
+// Builds the job's program on each of `replicas`, the members of a group, whose devices have the
+// names `devices`. Errors are those of BuildKerasProgram.
 absl::StatusOr<LanePrograms> BuildLanes(const Job& job, const Batch& schema,
                                         std::vector<Replica> replicas,
                                         const std::vector<std::string>& devices);

@@ -1,6 +1,6 @@
-// Reads the list of layers in a Keras model file: each layer's name, class, and config. Knows the
-// dialects of Keras 3, Keras 2 and tf_keras, and rewrites RNN layers and operations to one form.
-// Pure.
+// Reads the list of layers in a Keras model: each layer's name, class, and config. Knows the
+// dialects of Keras 3, Keras 2 and tf_keras. Rewrites an RNN as the layer of its cell, and the
+// operations of Keras 2 as those of Keras 3. Pure.
 #pragma once
 
 #include <optional>
@@ -16,10 +16,10 @@ namespace paracord {
 // Returns INVALID_ARGUMENT with the message "model: " and `what`.
 absl::Status InvalidModel(absl::string_view what);
 
-// True for the classes of models: Sequential, Functional, Model.
+// True for the classes that are models: Sequential, Functional, Model.
 bool IsModel(const std::string& class_name);
 
-// A layer of the list. `whole` points to the layer's entry in the file, with its calls.
+// A layer of the list. `whole` points to the layer's entry in the file, which has its calls, too.
 struct Listed {
   LayerSpec spec;
   const nlohmann::json* whole = nullptr;
@@ -30,12 +30,12 @@ struct Listed {
 absl::StatusOr<std::vector<Listed>> ReadLayers(const nlohmann::json& config,
                                                std::vector<std::string>& problems);
 
-// Returns the model that a TimeDistributed layer applies to each time step; nullopt if `layer` is
-// another layer, or applies no model.
+// If `layer` is a TimeDistributed that applies a model to each time step, returns that model;
+// otherwise nullopt.
 std::optional<Listed> ModelOfSteps(const LayerSpec& layer, bool keras2);
 
-// Wraps an inner layer of a ModelOfSteps in a TimeDistributed with the given `trainable`, because
-// the model is flattened. INVALID_ARGUMENT if the inner layer is an operation on tensors.
+// Wraps `layer`, a layer of a model that ModelOfSteps returned, in a TimeDistributed whose key
+// `trainable` is `trains`. INVALID_ARGUMENT if `layer` is an operation on tensors.
 absl::Status DistributeOverSteps(bool trains, LayerSpec& layer);
 
 }  // namespace paracord

@@ -8,8 +8,8 @@
 
 namespace paracord {
 
-// Returns a heading, a line for each layer with its output's shape, its parameters and, for one
-// example, multiply-adds of the forward pass and bytes of memory, and a line of totals.
+// Returns a heading, a line for each layer, and a line of totals. A layer's line has its output's
+// shape, its number of parameters and, for one example, its forward multiply-adds and output bytes.
 std::string SummaryOf(const std::vector<LayerRow>& rows);
 
 }  // namespace paracord

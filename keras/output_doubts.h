@@ -1,5 +1,5 @@
-// Finds losses and metrics that probably misread the model's last layers: logits are taken for
-// probabilities, or the reverse. Pure.
+// Finds losses and metrics that probably do not fit the model's last layers: they take logits for
+// probabilities or probabilities for logits, or need more than one unit. Pure.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace paracord {
 
-// Returns lines for people; none is an error. Each line names the output (if there are several),
-// the loss or metric, the layer, and a remedy.
+// Returns a line for each doubt; a doubt is no error. A line names the output (if the model has
+// several), the loss or metric, the layer, and a remedy.
 std::vector<std::string> OutputDoubts(const Job& job, const ModelSpec& model);
 
 }  // namespace paracord

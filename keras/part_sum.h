@@ -1,5 +1,5 @@
-// Adds up a few numbers over the parts of a program. Each part calls from its own thread. Also a
-// barrier: a call returns when all parts have called, or after Abort. Thread-safe.
+// Adds up a few numbers over the parts of a program, each of which calls Sum from its own thread.
+// Also a barrier: Sum returns when all parts have called it, or after Abort. Thread-safe.
 #pragma once
 
 #include <condition_variable>
@@ -17,10 +17,10 @@ class PartSum {
  public:
   explicit PartSum(size_t parts) : parts_(parts) {}
 
-  // Returns the sums over all parts, added in the order of the parts: every part gets the same
-  // bits. ABORTED after Abort.
+  // Returns the sums of the numbers of all parts, added in the order of the parts, so that every
+  // part gets equal bits. ABORTED after Abort.
   absl::StatusOr<std::vector<double>> Sum(size_t part, std::vector<double> numbers);
-  // Makes all present and later calls of Sum return ABORTED.
+  // Makes all waiting and later calls of Sum return ABORTED.
   void Abort();
 
  private:

@@ -1,4 +1,4 @@
-// A weighted sum of numbers that operations write at the next Device::Finish. Used by one thread.
+// A weighted sum of numbers that operations write by the next Device::Finish. Used by one thread.
 #pragma once
 
 #include <deque>
@@ -7,12 +7,12 @@ namespace paracord {
 
 class PendingSum {
  public:
-  // Returns where an operation writes the next number, which has weight `factor`. Valid for this
-  // object's life.
+  // Adds a number with weight `factor`, and returns the address, valid for this object's life, to
+  // which an operation writes the number.
   double* Add(double factor) { return &parts_.emplace_back(Part{factor}).number; }
-  // Returns the sum in the order of Add, after Device::Finish.
+  // Returns the sum, after Device::Finish.
   double Total() const { return After(0); }
-  // Returns `total` plus all numbers, added one by one in the order of Add.
+  // Returns `total` plus each number times its weight, added one by one in the order of Add.
   double After(double total) const {
     for (const Part& part : parts_) total += part.factor * part.number;
     return total;

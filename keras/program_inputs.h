@@ -1,8 +1,6 @@
-// How a batch's columns feed a graph: the column of each input, the validity of the numbers for the
-// model, and the encoding of large tables' ids (row_ids.h). Owned by the program (keras_program.h);
-// used by one thread at a time.
-//
-// Invariant: between two calls of UseRows all batches read the same rows of tables.
+// How a batch's columns become the inputs of a graph: which column is which input, which numbers
+// the model can take, and how ids of tables and of embeddings with more than 2^24 rows are encoded
+// (table_ids.h, row_ids.h). Owned by the program (keras_program.h); used by one thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -20,9 +18,9 @@ namespace paracord {
 
 class ProgramInputs {
  public:
-  // `columns` maps inputs of the graph to columns of `schema` (Batch::inputs). `whole` says for
-  // each input whether the InputLayer takes whole numbers. `examples` is the number of examples of
-  // the largest training batch.
+  // `columns` has for each input of the graph the index of its column in `schema`, the columns of
+  // Batch::inputs. `whole` says for each input whether its InputLayer takes whole numbers.
+  // `examples` is the number of examples of the largest training batch.
   ProgramInputs(const Graph& graph, std::vector<Column> schema, std::vector<size_t> columns,
                 std::vector<bool> whole, int64_t examples);
 
@@ -31,22 +29,22 @@ class ProgramInputs {
   const TableIds& tables() const { return tables_; }
 
   absl::Status CheckShapes(const Batch& batch) const;
-  // Checks ids of embeddings, unless RowsOf or Values checks them, and refuses whole numbers that
-  // float32 would round. INVALID_ARGUMENT names the record.
+  // Checks the ids of embeddings that neither TableIds::RowsOf nor Values checks. In inputs of
+  // whole numbers, refuses numbers that float32 would round. INVALID_ARGUMENT names the record.
   absl::Status CheckIds(const Batch& batch) const;
-  // Returns the values of an input in the graph's encoding. INVALID_ARGUMENT names a record with an
-  // id outside a large table.
+  // Returns the values of an input as the graph takes them. INVALID_ARGUMENT: an id is not in an
+  // embedding of more than 2^24 rows; the error names the record.
   absl::StatusOr<std::span<const float>> Values(const Batch& batch, size_t input);
 
-  // Sets the rows of tables that the following batches read; null: all rows. Returns the number of
-  // rows of each variable, for Graph::UseRows.
+  // Sets the rows of tables of the following batches, all of which must read these rows and no
+  // others; null: all rows. Returns the argument of Graph::UseRows.
   std::vector<int64_t> UseRows(std::shared_ptr<const NumberedRows> rows);
   bool has_rows() const { return rows_ != nullptr; }
 
-  // Returns NaN, the loss of such a batch in Keras, if an input is not finite; else 0. A graph may
-  // lose a NaN: oneDNN's fused ReLU turns it into 0.
+  // Returns NaN if an input has a number that is not finite, otherwise 0. Added to the loss because
+  // the graph may lose a NaN, which oneDNN's fused ReLU turns into 0.
   double NanUnlessFinite(const Batch& batch) const;
-  // Sets the predictions of examples with inputs that are not finite to NaN.
+  // Sets to NaN the predictions `values` for examples with an input that is not finite.
   void HideRows(const Batch& batch, std::vector<float>& values) const;
 
  private:
@@ -56,7 +54,7 @@ class ProgramInputs {
   const std::vector<bool> whole_;
   const TableIds tables_;
   std::shared_ptr<const NumberedRows> rows_;  // the argument of the last UseRows
-  std::vector<std::vector<float>> row_ids_;   // indexed by input of the graph: ids of large tables
+  std::vector<std::vector<float>> row_ids_;   // indexed by input of the graph: results of Values
   std::vector<int64_t> whole_numbers_;        // scratch memory
 };
 

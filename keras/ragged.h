@@ -5,9 +5,9 @@
 
 namespace paracord {
 
-// Turns ragged inputs into lists of a fixed length, padded by the data. A reader without weights
-// gets a new input NAME/present as weights: 1 for a value of the list, 0 for padding. Only
-// EmbedReduce can read ragged inputs; another reader is a problem of the model.
+// Turns ragged inputs into lists of a fixed length, which the reader of the data pads. A call of
+// EmbedReduce without weights gets as weights a new input NAME/present, which is 1 for a value of
+// the list and 0 for padding. If another layer reads the input, adds a line to ModelSpec::problems.
 void TakeRaggedInputs(ModelSpec& model);
 
 }  // namespace paracord

@@ -1,5 +1,5 @@
-// The nodes made for calls of a Functional model's layers, found by the references in Keras' files,
-// and the reasons why a reference finds no node. Owned by the reader of a model.
+// Finds the nodes that were made for calls of a Functional model's layers by the references in
+// Keras' files, and the reasons why a reference has no node. Used while a model is read (json.cc).
 #pragma once
 
 #include <map>
@@ -12,40 +12,40 @@
 
 namespace paracord {
 
-// A call without a node, because inputs are missing.
+// A call for which no node was made yet.
 struct PendingCall {
   size_t layer = 0;  // index in the model's list of layers
   std::string name;  // the layer's name
   size_t index = 0;  // the call's number among the layer's calls
   CallSpec call;
-  size_t turn = 0;  // position in Keras' order of calls (KerasTurns)
+  size_t turn = 0;  // the result of KerasTurns for the call
 };
 
 class CallResults {
  public:
-  using Call = std::pair<std::string, size_t>;  // the layer's name and the call's number
+  using Call = std::pair<std::string, size_t>;  // a layer's name, and the number of a call of it
   void Set(const std::string& layer, size_t call, std::vector<size_t> nodes) {
     made_[{layer, call}] = std::move(nodes);
   }
-  // In Keras 2 the calls of an inner model count from 1, except for a Sequential that begins
-  // without an InputLayer. Finds the models that count from 1: those with references beyond the
-  // last call. `inner` has the number of calls of each inner model.
+  // In Keras 2 files, references number the calls of an inner model from 1, except for a Sequential
+  // that begins without an InputLayer. Finds the inner models whose numbers are from 1, by a
+  // reference beyond the last call. `inner` has the number of calls of each inner model.
   void FindCounting(const std::map<std::string, size_t>& inner,
                     const std::vector<PendingCall>& calls, const std::vector<NamedRef>& outputs);
-  // Returns the position of each call in Keras' order of calls, which matters for the moving
-  // averages of a layer with several calls. Calls furthest from an output come first, unneeded
-  // calls last.
+  // Returns the position of each call in the order in which Keras computes calls: those furthest
+  // from an output first, and those that no output needs last. The order matters for the moving
+  // averages of a layer with several calls.
   std::vector<size_t> KerasTurns(const std::vector<PendingCall>& calls,
                                  const std::vector<NamedRef>& outputs) const;
-  // Returns the node of `ref`; null if the node is not made yet, or never will be.
+  // Returns the index of the node of `ref`; null if there is no such node yet.
   const size_t* Find(const TensorRef& ref) const;
-  // Returns the first tensor of the call without a node; null if all have one.
+  // Returns the first input or mask of the call that has no node yet; null if all have one.
   const TensorRef* FirstMissing(const CallSpec& call) const;
-  // Returns a call in the numbering of the file's references.
+  // Returns the call of `layer` with the number that references in the file give to call `call`.
   Call Written(const std::string& layer, size_t call) const { return {layer, call + Shift(layer)}; }
 
-  // Explains why calls that wait for each other will never have their inputs. Returns the index of
-  // the layer at fault, and an error. `calls` has the number of calls of each layer.
+  // Explains why the calls `waiting` will never have their inputs. Returns the index of the layer
+  // at fault, and the text of an error. `calls` has the number of calls of each layer.
   std::pair<size_t, std::string> WhyStuck(const std::vector<PendingCall>& waiting,
                                           const std::map<std::string, size_t>& calls) const;
 
@@ -57,7 +57,8 @@ class CallResults {
   std::set<std::string> from_one_;
 };
 
-// Returns, by layer name, how many outputs of a call the model uses.
+// Returns, keyed by the name of a layer, how many outputs its calls must have: one more than the
+// greatest number of an output in a reference.
 std::map<std::string, size_t> CountOutputs(const std::vector<PendingCall>& calls,
                                            const std::vector<NamedRef>& outputs);
 

@@ -1,6 +1,6 @@
 // The bfloat16 copies of variables that are operands of products. Owned by the graph.
 //
-// Invariant: a run uses a copy only after filling it in the same run.
+// Invariant: a run uses a copy only after filling the copy in the same run.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +15,9 @@ namespace paracord {
 
 class RoundedVariables {
  public:
-  // True after construction and after Release.
+  // True until Resize, and again after Release.
   bool empty() const { return copies_.empty(); }
-  // Makes room for all variables; Reserve then allocates the copy of a variable.
+  // Makes entries for all variables. Reserve then allocates the copy of one variable.
   void Resize(size_t variables) { copies_.resize(variables); }
   absl::Status Reserve(Ops& ops, size_t variable, int64_t floats) {
     if (Has(variable)) return absl::OkStatus();
@@ -32,14 +32,14 @@ class RoundedVariables {
 
   // Begins a run, in which no copy is filled yet.
   void BeginRun() { filled_.assign(copies_.size(), nullptr); }
-  // Fills the variable's copy, if any, from the variable's `floats` numbers at `from`.
+  // If the variable has a copy, fills it from the variable's values, `floats` numbers at `from`.
   void Fill(Ops& ops, size_t variable, int64_t floats, const float* from) {
     if (!Has(variable)) return;
     auto* const rounded = reinterpret_cast<uint16_t*>(copies_[variable].get());
     ops.Convert(floats, from, Tensor(rounded));
     filled_[variable] = rounded;
   }
-  // For each variable, the copy that was filled in this run, or null; empty if there are no copies.
+  // For each variable its copy if filled in this run, otherwise null; empty if there are no copies.
   const std::vector<const uint16_t*>& filled() const { return filled_; }
 
  private:

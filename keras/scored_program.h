@@ -1,5 +1,5 @@
-// Evaluates a job's own program from the outputs that the program predicts: computes the job's
-// metrics, and the job's loss unless the program evaluates a loss.
+// Evaluates a program of a job: computes the job's metrics of the outputs that the program
+// predicts, and also the job's loss, unless the program evaluates metrics of its own.
 #pragma once
 
 #include <memory>
@@ -13,8 +13,8 @@
 
 namespace paracord {
 
-// INVALID_ARGUMENT has a line for each loss, metric and `stop_when` that does not fit the program's
-// outputs and the data's targets.
+// `outputs` are the outputs that `program` declares. INVALID_ARGUMENT names the loss, the metrics
+// or `stop_when` that do not fit these outputs and the data's targets.
 absl::StatusOr<std::unique_ptr<GradientProgram>> MakeScoredProgram(
     const Job& job, const Batch& schema, std::unique_ptr<GradientProgram> program,
     std::vector<ProgramOutput> outputs);

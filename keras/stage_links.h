@@ -1,6 +1,6 @@
 // The queues between the threads of a model's stages: values go to the next stage, gradients to the
-// previous one, and variables with a complete gradient are reported to the thread that waits for
-// the batch. Thread-safe.
+// previous stage, and variables whose gradient is complete are reported to the thread that waits
+// for the stages. Thread-safe.
 #pragma once
 
 #include <condition_variable>
@@ -19,12 +19,12 @@ class StageLinks {
  public:
   explicit StageLinks(size_t stages) : stages_(stages) { Reset(); }
 
-  // Called when a batch begins, while no stage computes.
+  // Called before each batch, while no stage computes.
   void Reset();
 
-  // Called by a stage with its own number. A receive waits for a send. A queue holds as many
-  // entries as there are stages, and a send into a full queue waits. ABORTED after an error of any
-  // stage.
+  // A stage calls these functions with its own number, counted from 0. A receive waits for a send,
+  // and a send waits while the queue has as many entries as there are stages. ABORTED once a stage
+  // has ended with an error.
   absl::Status SendValues(size_t stage, StageTensors values) {
     return Send(&StageLinks::forward_, stage, std::move(values));
   }
@@ -39,17 +39,17 @@ class StageLinks {
   }
   // Called by a stage when the gradient of a variable is complete.
   void Report(size_t variable);
-  // Called by a stage at its end. An error ends the waiting of all other stages.
+  // Called by a stage when its part of the batch ends. An error ends the waiting in all functions.
   void End(const absl::Status& status);
 
-  // Called by the thread that waits for the stages. Returns the next variable with a complete
-  // gradient; nullopt when all stages have ended, or at once after an error.
+  // Called by the thread that waits for the stages. Waits for the next Report and returns its
+  // variable; nullopt after an error, or when all stages have ended and no report is left.
   std::optional<size_t> NextReported();
-  // The first error of a stage. Called when all stages have ended.
+  // The first error with which a stage ended. Called when all stages have ended.
   absl::Status status();
 
  private:
-  using Queues = std::vector<std::deque<StageTensors>>;  // one for each pair of neighbours
+  using Queues = std::vector<std::deque<StageTensors>>;  // queue i is between stages i and i + 1
 
   absl::Status Send(Queues StageLinks::*queues, size_t cut, StageTensors tensors);
   absl::StatusOr<StageTensors> Receive(Queues StageLinks::*queues, size_t cut);

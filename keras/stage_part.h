@@ -1,10 +1,10 @@
-// A stage of a model cut into stages: takes the graph of a KerasProgram through the slices of a
-// batch, and exchanges values and gradients with the neighbouring stages. The last stage computes
+// A stage of a model cut into stages: runs the graph of a KerasProgram over the slices of a batch,
+// and exchanges values and gradients with the neighbouring stages. The last stage computes the
 // losses and metrics of all outputs, including outputs of earlier stages. On a single device the
-// gradient of a layer's output is a sum beginning with the loss's term; for equal bits, stages add
-// the terms in the same order. Owned by the stage program. Train, Evaluate and Predict are called
-// on the stage's own thread, all other functions by the stage program's caller while no stage
-// computes.
+// gradient of a layer's output is a sum that begins with the loss's term; for equal bits, stages
+// add the terms in the order of a single device. Owned by the stage program. Train, Evaluate and
+// Predict are called on the stage's own thread; the other functions are called by the thread that
+// uses the stage program, while no stage computes.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@
 
 namespace paracord {
 
-// The arguments of a run of all stages.
+// The arguments of a run, equal for all stages.
 struct StageRun {
   const Batch& batch;
   uint64_t key = 0;
@@ -28,30 +28,31 @@ struct StageRun {
 
 class StagePart {
  public:
-  // `program` was built as stage `stage` of `stages`.
+  // `program` must have been built as stage `stage`, counted from 0, of `stages`.
   StagePart(std::unique_ptr<KerasProgram> program, size_t stage, size_t stages, StageLinks& links)
       : program_(std::move(program)), stage_(stage), stages_(stages), links_(links) {}
 
   KerasProgram& program() { return *program_; }
 
-  // Computes the stage's gradients. Slices go forward and backward as ScheduleOfStage says.
+  // Computes the stage's gradients. Slices go forward and backward in the order of ScheduleOfStage.
   absl::Status Train(const StageRun& run);
-  // Computes the stage's part of an evaluation.
+  // Computes the stage's part of an evaluation, whose results AddEvaluation takes.
   absl::Status Evaluate(const StageRun& run);
-  // Computes the whole batch in a single slice.
+  // Computes the stage's part of the predictions, the whole batch in a single slice.
   absl::Status Predict(const StageRun& run);
 
-  // Returns the loss of the batch that the stages trained on, with the bits of a single device.
+  // Returns the loss of the last Train of all stages, with the bits that a single device computes.
   static double LossOf(std::span<const std::unique_ptr<StagePart>> stages, const Batch& batch);
-  // Adds the states of an evaluation by all stages to `states`.
+  // Adds the metrics' states of the last Evaluate of all stages to `states`.
   static void AddEvaluation(std::span<const std::unique_ptr<StagePart>> stages, const Batch& batch,
                             std::vector<MetricState>& states);
-  // Takes the outputs of Predict; called on the last stage.
+  // Takes the model's outputs of the last Predict; called on the last stage.
   std::vector<Column> TakeOutputs() { return std::move(outputs_); }
 
  private:
   using Slices = KerasProgram::Slices;
-  // The terms of a slice's loss, in the order of a single device.
+  // The terms of a slice's loss: of outputs, and of regularizers (Graph::Penalties,
+  // ActivityPenalties, BackwardNodes and EndUnread).
   struct SliceLoss {
     PendingSum heads, penalties, activities, written, unread;
   };
@@ -76,7 +77,7 @@ class StagePart {
   StageLinks& links_;
   // The state of the current run.
   std::vector<SliceLoss> losses_;        // indexed by slice
-  std::vector<double> divisors_;         // indexed by head, in the last stage; empty: not known yet
+  std::vector<double> divisors_;         // indexed by head; empty: not known yet
   std::vector<PendingSum> head_losses_;  // indexed by head, in inference
   std::vector<MetricState> measured_;
   std::vector<Column> outputs_;

@@ -1,5 +1,5 @@
-// Finds the distinct table rows that a batch reads, and encodes ids as indices among these rows,
-// for the graph. Owned by the program, used by its thread.
+// Finds the distinct table rows that a batch reads, and replaces ids by indices of these rows,
+// which the graph gets as its inputs. Owned by the program, used by its thread.
 #pragma once
 
 #include <cstdint>
@@ -17,37 +17,37 @@
 namespace paracord {
 
 struct NumberedRows : TableRows {
-  // Indexed by input of the graph, one number for each id; empty for an input that no table reads.
-  // A number is the index of a row in `ids`. Index 0 is written as 1/2 unless the row has the id 0:
-  // zero then means only the id 0, which masks hide. -1 is an id without a row: no reader uses the
-  // id, because it has weight 0 or is hidden by a mask.
+  // Indexed by input of the graph: a number for each id; empty for an input that no table reads.
+  // The number is the index of the id's row in `ids`, but 1/2 in place of index 0 if that row is
+  // not of the id 0: the number 0 then means the id 0, which masks hide. -1 stands for an id
+  // without a row: no call uses the id, because its weight is 0 or a mask hides it.
   std::vector<std::vector<float>> numbers;
 };
 
 class TableIds {
  public:
-  // `columns` maps inputs of the graph to columns of Batch::inputs. `batch` is the number of
-  // examples of the largest training batch.
+  // `columns` has for each input of the graph the index of its column in Batch::inputs. `batch` is
+  // the number of examples of the largest training batch.
   TableIds(const Graph& graph, std::vector<size_t> columns, int64_t batch);
 
   bool any() const { return !groups_.empty(); }
-  // The most rows of the variable in a training batch; 0 if the variable is no table.
+  // The most rows of the variable that a training batch can read; 0 if the variable is no table.
   int64_t rows_max(size_t variable) const { return rows_max_[variable]; }
 
   absl::StatusOr<std::shared_ptr<const NumberedRows>> RowsOf(const Batch& batch) const;
   // Whether the input has ids of a growing table.
   bool growing(size_t input) const;
-  // Returns as many rows as a training batch can read, for planning memory.
+  // Returns for each table the most rows that a training batch can read, to plan memory.
   std::shared_ptr<const NumberedRows> Widest(const Batch& batch) const;
 
  private:
-  // A call that reads ids of the group, see Graph::IdReader.
+  // A call that reads a table of the group (Graph::IdReader).
   struct Reader {
     size_t input = 0;
     std::optional<size_t> weights = {};  // index in Batch::inputs
     bool hides_zero = false;
   };
-  // Tables that read the same inputs.
+  // The tables whose ids are in the same inputs of the graph.
   struct Group {
     std::vector<size_t> inputs;
     std::vector<size_t> variables;

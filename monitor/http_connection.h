@@ -1,7 +1,7 @@
-// A connection of the HTTP server. With HTTPS the connection completes the handshake first. It
-// reads a request's head, waits for the answer, sends the answer, and reads on for at most a
-// second: a client may have sent more than a head, and must still get the reply. Each step has a
-// deadline, in SteadyMs(). Owned by the HttpServer, used on the server's thread.
+// A connection of the HTTP server. With HTTPS the connection completes the handshake first. The
+// connection then reads a request's head, waits for the answer, sends it, and reads on for at most
+// a second: a client may have sent more than a head, and must still get the answer. Deadlines are
+// times of SteadyMs(). Owned by the HttpServer, used on the server's thread.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,8 @@ class HttpConnection {
   enum class State { kHandshake, kHead, kAnswering, kSending, kLingering, kClosed };
 
   // Owns `fd`, a non-blocking socket. `https`: credentials to serve HTTPS with, which must outlive
-  // the connection; null: HTTP in plain text. `deadline_ms`: for the head, with the handshake.
+  // the connection; null: HTTP in plain text. `deadline_ms`: the deadline of handshake and head
+  // together.
   HttpConnection(uint64_t id, int fd, Credentials* https, int64_t deadline_ms);
   ~HttpConnection();
   HttpConnection(const HttpConnection&) = delete;
@@ -31,19 +32,21 @@ class HttpConnection {
   int fd() const { return channel_ == nullptr ? fd_ : channel_->fd(); }
   State state() const { return state_; }
   int64_t deadline_ms() const { return deadline_ms_; }
-  short events() const;  // the events to poll for
+  short events() const;  // what to poll the socket for: POLLIN or POLLOUT
 
-  // Continues the handshake, if one is under way. Returns false while it lasts, or if the
-  // connection is closed. A client that speaks no TLS, or may not read the pages, gets an error.
+  // Continues the handshake, if one is under way. Returns false while the handshake lasts, or if
+  // the connection is closed. A client that speaks no TLS, or may not read the pages, gets an
+  // error.
   bool ShakeHands();
   // Reads available bytes. Returns the head once it is complete. A longer head than `bytes_max` is
   // answered with an error.
   std::optional<std::string> ReadHeadBytes(size_t bytes_max);
   void AwaitAnswer(int64_t deadline_ms);
   void Send(const HttpReply& reply, int64_t deadline_ms);
-  // Continues to send or to drain.
+  // Continues to send the answer, or to read what the client sends after the head.
   void GoOn();
-  // The deadline has passed: sends an error to a client that awaits a reply, or closes.
+  // Called when the deadline has passed. Sends an error if a part of the head has come or the
+  // answer is late; else closes.
   void Expire(int64_t send_deadline_ms);
   void Close() { state_ = State::kClosed; }
 

@@ -16,9 +16,9 @@ struct HttpReply {
 };
 
 // Parses a request's head, which ends with an empty line. Returns the path without the query, or
-// the reply that refuses the request. With `own_host`, a request whose Host is not `own_host`,
-// localhost or an IP address is refused. A foreign web page whose name resolves to this machine
-// (DNS rebinding) could otherwise read the pages.
+// the reply that refuses the request. With `own_host`, a request whose Host header names neither
+// `own_host` nor localhost nor an IP address is refused: a foreign web page whose name resolves to
+// this machine (DNS rebinding) could otherwise read the pages.
 std::variant<std::string, HttpReply> ReadHead(
     std::string_view head, const std::optional<std::string>& own_host = std::nullopt);
 

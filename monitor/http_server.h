@@ -1,13 +1,11 @@
 // A small HTTP/1.1 server for people and tools, with one thread and one request per connection.
 // Strangers may connect, so connections, bytes of a head, and the times to send a head, to be
-// answered and to read the answer are all bounded. If the server is full, the oldest connection
-// that does not wait for its answer is closed; if all do, the new connection is closed. Owned by
-// the Monitor. Debian 12's cpp-httplib bounds neither a request's headers nor its total time: four
-// slow clients would hold all its threads, and supervisors would get no answer.
+// answered and to read the answer are all bounded. If there are connections_max connections, the
+// oldest that does not wait for its answer is closed before a new one is taken; if all wait, the
+// new one is closed. Owned by the Monitor.
 //
 // With credentials the server speaks HTTPS. The certificate is reloaded when its file changes.
-// Clients need a certificate only if the credentials limit who may read (--http-clients). The time
-// for the head includes the handshake.
+// Clients need a certificate only if the credentials limit who may read (--http-clients).
 #pragma once
 
 #include <atomic>
@@ -34,7 +32,7 @@ struct HttpLimits {
   size_t connections_max = 64;
   size_t head_bytes_max = 8192;
   int64_t head_ms = 5000;    // from accept to the end of the head, with the handshake
-  int64_t answer_ms = 5000;  // for the handler to answer; then the reply is 503
+  int64_t answer_ms = 5000;  // for the handler to answer; a client then gets a 503
   int64_t send_ms = 10000;   // for the client to read the reply
 };
 
@@ -87,13 +85,13 @@ class HttpServer {
   const HttpLimits limits_;
   const std::shared_ptr<Credentials> https_;  // null: HTTP in plain text
   const ListeningSockets sockets_;
-  const std::optional<std::string> own_host_;  // host that requests must name; nullopt: any
+  const std::optional<std::string> own_host_;  // for ReadHead
   const std::shared_ptr<Inbox> inbox_;
   std::atomic<bool> stopped_{false};
   // Used only on the server's thread.
   std::list<HttpConnection> connections_;  // oldest first
   uint64_t last_id_ = 0;
-  int64_t accepts_at_ms_ = 0;  // no connection is accepted before: descriptors lacked
+  int64_t accepts_at_ms_ = 0;  // no connection is accepted before this time
   std::thread thread_;
 };
 

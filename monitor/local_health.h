@@ -1,7 +1,7 @@
 // The health of a daemon for supervisors on its host, such as a kubelet's probe in the same pod.
-// The daemon listens on an abstract unix socket whose name derives from the daemon's address. The
-// answer depends only on the event loop, not on files, certificates or peers. The client checks
-// that the daemon runs as the client's user.
+// The daemon listens on an abstract unix socket whose name is made of the user's id and the
+// daemon's address. An answer needs the daemon's event loop, but no file, certificate or peer. The
+// client checks that the daemon runs as the client's user.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +14,9 @@
 
 namespace paracord {
 
-// Serves `source.health` for a daemon at `address`. Returns null if `address` is not host:port, or
-// if the socket cannot be opened, perhaps because another daemon of this user has the name;
-// supervisors then ask over the network.
+// Serves `source` (monitor.h) on the abstract socket of a daemon at `address`. Returns null if
+// `address` is not host:port, or if the socket cannot be opened, perhaps because another daemon of
+// this user has one of that name; supervisors then ask over the network.
 std::unique_ptr<Monitor> ServeLocalHealth(const std::string& address, EventLoop& loop,
                                           MonitorSource source);
 
@@ -25,8 +25,9 @@ struct LocalHealth {
   std::string text;  // such as "ps:0 is draining"
 };
 // Asks a daemon of this user that listens at `address`, or at the port of `address` on all
-// interfaces or at a host name. Returns nullopt if there is none on this host, DEADLINE_EXCEEDED if
-// its event loop does not answer, and UNAVAILABLE if it gives no proper answer.
+// interfaces or at a host name. Returns nullopt if no such daemon is on this host,
+// DEADLINE_EXCEEDED if the daemon does not answer within `timeout_ms`, and UNAVAILABLE if the
+// daemon gives no HTTP answer.
 std::optional<absl::StatusOr<LocalHealth>> AskLocalHealth(const std::string& address,
                                                           int64_t timeout_ms);
 

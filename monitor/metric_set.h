@@ -1,5 +1,5 @@
-// A daemon's metrics at one instant: on each scrape every part of the daemon adds its own, read
-// from its state, so no figure is stored twice. Names follow Prometheus' conventions and begin with
+// A daemon's metrics at one instant: every part of the daemon adds metrics, read from its state, to
+// a new set, so no figure is stored twice. Names follow Prometheus' conventions and begin with
 // paracord_, or process_ for facts of any process. Each label has few values. Used on one thread.
 #pragma once
 
@@ -23,9 +23,9 @@ class MetricSet {
   MetricSet(const MetricSet&) = delete;
   MetricSet& operator=(const MetricSet&) = delete;
 
-  // A figure that never falls during the life of the process. `name` ends with _total.
+  // Adds a figure that never falls during the life of the process. `name` ends with _total.
   void Counter(const std::string& name, const std::string& help, double value, Labels labels = {});
-  // A figure that rises and falls.
+  // Adds a figure that rises and falls.
   void Gauge(const std::string& name, const std::string& help, double value, Labels labels = {});
   void Add(const std::string& name, const std::string& help, const Histogram& histogram,
            Labels labels = {});

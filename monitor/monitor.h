@@ -1,8 +1,8 @@
 // Serves a daemon's HTTP address: /metrics for Prometheus, /livez and /readyz for supervisors, and
 // /status.json and a page for people. All answers but the page and errors are made on the daemon's
-// event loop, and prove that it runs. No peer is asked. The loop has at most one open question per
-// path, and answers /metrics and /status.json at most five times a second. Owned by main, which
-// destroys the monitor before the objects that the source refers to.
+// event loop, and prove that the loop runs. No peer is asked. At most one question for each path
+// waits for the loop, and the loop answers /metrics and /status.json at most five times a second.
+// Owned by main, which destroys the monitor before the objects that the source refers to.
 #pragma once
 
 #include <cstdint>

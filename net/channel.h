@@ -18,7 +18,8 @@ class Channel {
   Channel& operator=(const Channel&) = delete;
 
   // The socket, which may be polled and shut down. After Receive has failed with EAGAIN, the socket
-  // becomes readable when there is more to receive; after Send has, writable when there is room.
+  // becomes readable when there is more to receive. After Send has failed with EAGAIN, the socket
+  // becomes writable when there is room.
   int fd() const { return fd_; }
   // Receives into `room` without waiting, and returns how many bytes have come. Returns 0 if the
   // peer has ended its sending direction, and -1 with errno if nothing can be received.
@@ -26,8 +27,8 @@ class Channel {
   // Sends some of `pieces` without waiting, and returns how many bytes were sent, or -1 with errno.
   // After EAGAIN the next call must begin with the bytes of the failed call.
   virtual ssize_t Send(std::span<iovec> pieces) = 0;
-  // Shuts down our sending direction after all sent bytes; the peer may still send. Returns false
-  // with errno if the shutdown failed.
+  // Ends our sending direction behind all bytes sent so far; the peer may still send. Returns false
+  // with errno on failure; after EAGAIN the caller calls again.
   virtual bool EndSending() = 0;
 
  private:

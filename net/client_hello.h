@@ -9,14 +9,14 @@
 namespace paracord {
 
 inline constexpr char kTlsRecordOfHandshake = 0x16;  // the first byte of a TLS connection
-// The limit of a ClientHello, in bytes. Common clients send up to 2 KB.
+// The largest ClientHello that is accepted, in bytes. Common clients send up to 2 KB.
 inline constexpr size_t kClientHelloMax = 16 << 10;
 
 enum class Offer {
   kMore,  // the ClientHello is not whole yet
   kYes,
   kNo,  // the client does not offer the protocol
-  kBad  // the bytes are no ClientHello, or begin one longer than kClientHelloMax
+  kBad  // the bytes do not begin a ClientHello of at most kClientHelloMax
 };
 // `bytes` are all bytes that the connection has brought so far.
 Offer OffersProtocol(std::string_view bytes, std::string_view protocol);

@@ -1,6 +1,6 @@
 // Finds out why calls to a peer get no connection: gRPC reports a failure without the reason, hence
-// the probe dials the peer itself. A DialProbe blocks on the network in a thread of its own, at
-// most one thread at a time, and the thread may outlive the DialProbe. Thread-safe.
+// the probe dials the peer itself. A DialProbe dials in a thread of its own, with at most one such
+// thread at a time; the thread may outlive the DialProbe. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,11 @@
 namespace paracord {
 
 // Dials the peer once and returns a sentence that says why no connection comes about, such as
-// "connection refused: no process listens at 10.0.0.7:7401"; "" if the peer answers. Also finds a
-// peer that says nothing, and an expired certificate. Connecting takes at most `patience_ms`, and
-// so does the handshake or greeting; 500 ms more may pass until a TLS server refuses our
-// certificate. `credentials` is null for plain text.
+// "connection refused: no process listens at 10.0.0.7:7401". Returns "" if the peer answers. Also
+// finds a peer that says nothing, and an expired certificate. Connecting takes at most
+// `patience_ms`. The TLS handshake or, in plain text, the peer's first bytes may take `patience_ms`
+// more, and a TLS server gets another 500 ms to refuse our certificate. Null `credentials`: plain
+// text.
 std::string WhyNotReached(NameLookup& name, Credentials* credentials, int64_t patience_ms);
 
 class DialProbe {
@@ -25,7 +26,7 @@ class DialProbe {
 
   // Starts a probe in a thread unless a probe is running.
   void Look();
-  // The answer of WhyNotReached to the last probe that ended; "" if no probe has ended.
+  // What WhyNotReached returned to the last probe that ended; "" if no probe has ended.
   std::string Problem() const;
 
  private:

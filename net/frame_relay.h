@@ -4,10 +4,11 @@
 // connections were cut for beginning or resetting too many requests (net/offenders.h). The relay
 // stops reading from a client that leaves its answers unread, because gRPC would buffer the
 // answers, and from a client for whose requests the request budget has no room
-// (net/arriving_requests.h). TLS ends here: gRPC gets plain text and learns the peer's identity
-// from RelayedPeers. A client that has to show the token, for want of a certificate, is a stranger
-// until gRPC has seen the token: the relay forwards few bytes of a stranger, and cuts a stranger
-// after 5 s, or the oldest when there are too many. A single thread serves all connections.
+// (net/arriving_requests.h). With credentials, TLS ends here: gRPC gets plain text and learns the
+// peer's identity from RelayedPeers. A client without a certificate has to show the token, and is a
+// stranger until gRPC has seen the token: the relay forwards at most kUnauthenticatedBytesMax of a
+// stranger, cuts a stranger after 5 s, and cuts the oldest stranger when there are too many. A
+// single thread serves all connections.
 #pragma once
 
 #include <atomic>
@@ -38,27 +39,28 @@ struct FrameRelayOptions {
   // Counts the bytes of arriving requests.
   std::shared_ptr<RequestBudget> request_budget =
       std::make_shared<RequestBudget>(MemoryShare::kUnlimited);
-  // How long a client may send hardly anything while other clients wait for the request budget.
+  // How long the client whose request is the oldest in the request budget may send hardly anything
+  // while other clients wait for the request budget.
   int64_t patience_ms = RequestBudget::kPatienceMs;
-  int handshakes_max = 1024;      // TLS handshakes at a time; one more ends the oldest
-  int unauthenticated_max = 256;  // strangers at a time; one more ends the oldest
+  int handshakes_max = 1024;      // TLS handshakes at once; one more ends the oldest
+  int unauthenticated_max = 256;  // strangers at once; one more ends the oldest
   std::shared_ptr<RefusedPeers> refused = std::make_shared<RefusedPeers>();
 };
 
 class FrameRelay {
  public:
   explicit FrameRelay(FrameRelayOptions options = {});
-  // Passes on the bytes in flight for a moment, and then ends all connections.
+  // Passes on received bytes for at most 300 ms more, and then ends all connections.
   ~FrameRelay();
   FrameRelay(const FrameRelay&) = delete;
   FrameRelay& operator=(const FrameRelay&) = delete;
 
   // Takes ownership of a connected, non-blocking socket, and calls `deliver` with the socket that
-  // gRPC shall serve instead: before Add returns in plain text; with credentials on the relay's
-  // thread, after the TLS handshake. If the handshake fails or descriptors run out, the connection
-  // ends without a call of `deliver`.
+  // gRPC shall serve instead. Without credentials Add itself calls `deliver`; with credentials the
+  // relay's thread does, after the TLS handshake. If the handshake fails, the peer is refused or
+  // descriptors run out, the connection ends without a call of `deliver`.
   void Add(int client, std::function<void(int fd)> deliver);
-  // Identifies the peer behind a delivered socket, by the NAME in gRPC's "unix-abstract:NAME".
+  // The peers behind the delivered sockets, keyed by NAME, where gRPC sees "unix-abstract:NAME".
   const std::shared_ptr<RelayedPeers>& peers() const { return peers_; }
 
   // The most bytes of a stranger that are forwarded to gRPC: more than a first call has. Further
@@ -69,19 +71,19 @@ class FrameRelay {
   // A single direction of a connection.
   struct Direction {
     std::string pending;           // received and not yet sent; blocks further receiving
-    int64_t pending_since_ms = 0;  // when the last byte was sent, or `pending` began
+    int64_t pending_since_ms = 0;  // when a byte was last sent, or `pending` got its first byte
     bool ended = false;            // the sender has closed its sending direction
   };
   struct Connection {
     uint64_t id = 0;
     std::unique_ptr<Channel> client;
     TlsChannel* tls = nullptr;         // `client`, if it is encrypted; null in plain text
-    std::function<void(int)> deliver;  // the argument of Add, until it is called
+    std::function<void(int)> deliver;  // the argument of Add; null once called
     int64_t since_ms = 0;              // when Add was called
     bool unauthenticated = false;      // the client is a stranger: it has not shown the token
     size_t unauthenticated_bytes = 0;  // bytes forwarded while the client is a stranger
     int server = -1;                   // the relay's socket towards gRPC; -1 before delivery
-    std::string name;                  // name of `server`, which gRPC sees as its peer's address
+    std::string name;                  // the name of `server`, which gRPC sees as its peer
     PeerCertificate certificate;
     std::string certificate_name;         // name and serial; "" without a certificate
     bool only_looks = false;              // the certificate is a monitor's or an operator's
@@ -90,7 +92,7 @@ class FrameRelay {
     FrameRate asks{FrameRate::kAsksMax};
     FrameRate resets{FrameRate::kResetsMax};
     std::unique_ptr<ArrivingRequests> requests;
-    bool full = false;  // the request budget has no room for more requests
+    bool full = false;  // the request budget has no room: nothing more is read from the client
     bool kept = false;  // the TLS channel may hold received bytes, which epoll cannot see
     Direction up;       // from the client to gRPC
     Direction down;     // from gRPC to the client

@@ -1,8 +1,8 @@
-// Finds header blocks (a HEADERS frame and its CONTINUATION frames) without end in the bytes of one
-// end of an HTTP/2 connection (RFC 9113, section 4), given in chunks of any size. Interprets only
-// the nine-byte head of each frame. Also counts the PING and SETTINGS frames without ACK, because
-// gRPC 1.51 buffers an answer to each, and reports the bytes of every frame. Does no I/O; used by
-// one thread at a time.
+// Follows the frames in the bytes that one end of an HTTP/2 connection sends (RFC 9113, section 4),
+// given in chunks of any size, and finds header blocks (a HEADERS frame and its CONTINUATION
+// frames) that are too long. Interprets only the nine-byte head of each frame. Also counts the PING
+// and SETTINGS frames without ACK, because gRPC 1.51 buffers an answer to each, and reports the
+// bytes of each frame's body. Does no I/O; used by one thread at a time.
 #pragma once
 
 #include <array>
@@ -26,19 +26,19 @@ struct Http2Frame {
 
 class HeaderBlocks {
  public:
-  // `preface` is the number of bytes before the first frame: kPrefaceBytes for a client, 0 for a
-  // server.
+  // `preface` is the number of bytes before the first frame: kPrefaceBytes if the bytes are a
+  // client's, 0 if they are a server's.
   static constexpr size_t kPrefaceBytes = 24;
   explicit HeaderBlocks(size_t preface = kPrefaceBytes) : skip_(preface) {}
 
-  // Called with the number of bytes of a frame's body in each chunk, 0 for an empty body; `ends`:
-  // the body is complete. The preface counts as the body of a frame of kind kNone.
+  // Called for each part of a frame's body in a chunk, with its size, or with 0 for an empty body.
+  // `ends`: the body is complete. The preface counts as the body of a frame of kind kNone.
   using Passing = absl::FunctionRef<void(const Http2Frame& frame, uint64_t bytes, bool ends)>;
 
-  // The most bytes of a header block with the heads of its frames. gRPC accepts 8 KiB of metadata.
+  // The most bytes of a header block, its frames' heads included. gRPC accepts 8 KiB of metadata.
   static constexpr uint64_t kBytesMax = 64 << 10;
 
-  // Reads a chunk. Returns false if a header block exceeds kBytesMax: cut the connection.
+  // Reads a chunk. Returns false if a header block exceeds kBytesMax; the connection should be cut.
   bool Take(
       std::span<const char> bytes, Passing passing = [](const Http2Frame&, uint64_t, bool) {});
   // How many PING and SETTINGS frames without ACK have begun so far.
@@ -56,19 +56,21 @@ class HeaderBlocks {
   uint64_t asking_frames_ = 0;
 };
 
-// Bounds the events of a kind, such as frames of a connection, in a second from the first event.
+// Limits how many events of one kind, such as frames of a connection, happen in a second. A second
+// begins with the first event after the end of the second before.
 class FrameRate {
  public:
-  // For PING and SETTINGS frames without ACK. Clients that measure the network by pings (grpc-go)
-  // send a ping after each answer while a reply arrives: thousands a second on the same machine.
+  // For PING and SETTINGS frames without ACK. While a reply arrives, clients that measure the
+  // network (grpc-go) send a ping as soon as the last is answered: thousands a second on the same
+  // machine.
   static constexpr uint64_t kAsksMax = 20000;
-  // For resets; gRPC works on a reset request all the same. Our clients reset a request when they
-  // give up on the reply.
+  // For the resets of a connection; gRPC works even on a reset request. Our clients reset a request
+  // when they give up waiting for the reply.
   static constexpr uint64_t kResetsMax = 200;
 
   explicit FrameRate(uint64_t a_second_max) : a_second_max_(a_second_max) {}
 
-  // Counts `frames` more events at `now_ms`. Returns false if the second has more than the limit.
+  // Counts `frames` more events at `now_ms`. Returns false if the second has too many.
   bool Allow(uint64_t frames, int64_t now_ms) {
     if (now_ms - since_ms_ >= 1000) {
       since_ms_ = now_ms;

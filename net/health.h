@@ -1,6 +1,6 @@
-// Tells supervisors the state of a daemon: answers Health.Check (proto/health.proto) and gRPC's own
-// Check and Watch (proto/grpc_health.proto) on the daemon's event loop, to prove that the loop
-// turns, and hands every other call on. Owned by main, destroyed after the listener; Handle may be
+// Tells supervisors the state of a daemon. Answers Health.Check (proto/health.proto) and gRPC's own
+// Check and Watch (proto/grpc_health.proto) on the daemon's event loop, which proves that the loop
+// runs, and hands all other calls on. Owned by main, destroyed after the listener; Handle may be
 // called from many threads at once.
 #pragma once
 
@@ -20,11 +20,11 @@ namespace paracord {
 inline constexpr std::string_view kHealthMethod = "/paracord.Health/Check";
 inline constexpr std::string_view kGrpcHealthMethod = "/grpc.health.v1.Health/Check";
 inline constexpr std::string_view kGrpcHealthWatchMethod = "/grpc.health.v1.Health/Watch";
-inline constexpr size_t kHealthWatchersMax = 100;  // at a time; each costs memory
+inline constexpr size_t kHealthWatchersMax = 100;  // the most Watch calls at a time
 
 struct HealthState {
   bool ready = false;  // the daemon takes part in a job, or the job is done
-  std::string text;    // the daemon's activity as a phrase: "holds 3 partitions"
+  std::string text;    // what the daemon does: "holds 3 partitions"
 };
 
 class HealthService : public Service {
@@ -42,7 +42,7 @@ class HealthService : public Service {
   void OnLoop(std::shared_ptr<ServerCall> call,
               std::function<absl::StatusOr<Parts>(HealthState)> answer);
   void Watch(std::string service, std::shared_ptr<ServerCall> call);
-  // Sends each watcher the state if it has changed since the last message to that watcher. Repeats
+  // Sends each watcher the state if it differs from the last state sent to that watcher. Runs again
   // after a second while there are watchers.
   void Look();
 
@@ -55,7 +55,7 @@ class HealthService : public Service {
   EventLoop& loop_;
   const std::function<HealthState()> state_;
   Service* const inner_;
-  std::map<uint64_t, Watcher> watchers_;  // keyed by a number; used on the loop
+  std::map<uint64_t, Watcher> watchers_;  // keyed by number, from 0; used on the loop
   uint64_t next_watcher_ = 0;
   bool looks_again_ = false;  // a timer will call Look
   const Gate gate_;

@@ -1,8 +1,8 @@
 // Checks that this process still accepts connections: after a burst of connections beyond the limit
-// of descriptors, Debian's gRPC never accepts again, although the process looks healthy. Once in
-// `period_ms` the check calls this process's own Health.Check over a new connection. After
-// `failures` calls in a row that ended with UNAVAILABLE or DEADLINE_EXCEEDED, `deaf` runs on the
-// loop, and the checks end. Owned by main, used on the loop.
+// of descriptors, Debian's gRPC never accepts again, although the process looks healthy. The check
+// calls this process's own Health.Check over a new connection, first after `period_ms` and then
+// `period_ms` after each answer. After `failures` calls in a row that ended with UNAVAILABLE or
+// DEADLINE_EXCEEDED, `deaf` runs on the loop, and the checks end. Owned by main, used on the loop.
 #pragma once
 
 #include <cstdint>

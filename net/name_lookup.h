@@ -24,23 +24,23 @@ struct SocketAddress {
 };
 
 // Resolves "host:port" to at least one socket address. Blocks as getaddrinfo does; `flags` are the
-// ai_flags of getaddrinfo. INVALID_ARGUMENT says that the name does not resolve, and why.
+// ai_flags of getaddrinfo. Returns INVALID_ARGUMENT, with the reason, if the name does not resolve.
 absl::StatusOr<std::vector<SocketAddress>> ResolveAddress(const std::string& address, int flags);
 
 class NameLookup {
  public:
   using AskFn = std::function<absl::StatusOr<std::vector<SocketAddress>>(const std::string&)>;
-  // `ask` resolves an address and may block.
+  // `ask` resolves an address whose host is a name, and may block.
   explicit NameLookup(std::string address, AskFn ask = AskSystem);
 
-  // Returns the socket addresses of the peer; a numeric address needs no lookup. UNAVAILABLE if the
-  // name does not resolve, or not within `patience_ms`.
+  // Returns the socket addresses of the peer; a numeric address needs no lookup. Returns
+  // UNAVAILABLE if the lookup fails, or takes longer than `patience_ms`.
   absl::StatusOr<std::vector<SocketAddress>> Find(int64_t patience_ms);
 
   // Starts a lookup unless a lookup is in flight. Does not wait.
   void Look();
-  // Says why the last lookup failed and what to do, or that the lookup in flight has no answer yet;
-  // "" after a success, and before the first lookup.
+  // Says why the last lookup failed, or that the lookup in flight has no answer yet. Returns ""
+  // after a success, and before the first lookup.
   std::string Problem() const;
 
   const std::string& address() const { return address_; }

@@ -1,8 +1,8 @@
 // Adds up the behaviour of all connections of a certificate, because a client may open many: the
-// requests begun and reset in a second, and how many connections were cut for beginning or
-// resetting too many requests. If two connections are cut within kWhileMs of each other, the
-// certificate's new connections are refused for kWhileMs. Owned by the relay (net/frame_relay.h);
-// used by one thread.
+// requests reset in a second, those begun in a second by a monitor or an operator, and how many
+// connections were cut for beginning or resetting too many requests. If two connections are cut
+// within kWhileMs of each other, the certificate's new connections are refused for kWhileMs after
+// the second cut. Owned by the relay (net/frame_relay.h); used by one thread.
 #pragma once
 
 #include <algorithm>
@@ -19,15 +19,16 @@ class Offenders {
  public:
   static constexpr int64_t kWhileMs = 10000;
   static constexpr int kTimesMax = 2;
-  // Resets per second of a certificate. Many tasks may share a certificate without an index, and
+  // Resets per second of a certificate. Many tasks may share a certificate that names no index, and
   // each task resets the calls that it gives up.
   static constexpr uint64_t kResetsMax = 5 * FrameRate::kResetsMax;
   // Requests per second of a monitor's or an operator's certificate.
   static constexpr uint64_t kLooksMax = 500;
 
-  // Counts `resets` requests reset by a connection of this certificate, and `looks` requests begun;
-  // the caller passes 0 `looks` unless the certificate is a monitor's or an operator's. Returns
-  // false above a limit. For clients without a certificate, "", nothing is counted.
+  // Counts `resets` requests that a connection of this certificate has reset, and `looks` requests
+  // that it has begun; for a certificate that is neither a monitor's nor an operator's the caller
+  // passes 0 for `looks`. Returns false above a limit. Without a certificate ("") nothing is
+  // counted.
   bool Allow(const std::string& certificate, uint64_t resets, uint64_t looks, int64_t now_ms) {
     if (certificate.empty() || resets + looks == 0) return true;
     Conduct& conduct = Of(certificate, now_ms);

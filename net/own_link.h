@@ -1,8 +1,8 @@
 // A link to a service of this process (common/rpc.h). Request and reply are handed over by
-// reference, without copies. An executor, called a lane here, hands calls to the service one after
-// the other, never on the caller's thread. `done` must not block; it runs on the thread that
+// reference, without copies. An executor, called a lane here, hands its calls to the service one
+// after the other, never on the caller's thread. `done` must not block. It runs on the thread that
 // replies, on the loop if the deadline passes, on the thread that destroys the link, or inside Call
-// with RESOURCE_EXHAUSTED if 1024 calls are open.
+// with RESOURCE_EXHAUSTED if 1024 earlier calls are still with the service.
 #pragma once
 
 #include <functional>
@@ -22,11 +22,11 @@ class OwnLink : public Link {
   using LaneOf = std::function<Executor&(std::string_view method)>;
 
   // The link and the calls waiting on a lane share `service`: the calls reach the service even
-  // after the link is destroyed. `loop`, which keeps deadlines, and the lanes outlive the link.
-  // Errors name `address`.
+  // after the link is destroyed. `loop` keeps the deadlines; `loop` and the lanes must outlive the
+  // link. Errors name `address`.
   OwnLink(std::string address, std::shared_ptr<Service> service, EventLoop& loop, LaneOf lane_of);
-  // Unanswered calls get CANCELLED, and the service's OnCancel functions run; afterwards no `done`
-  // runs any more.
+  // Calls without an answer get CANCELLED, and the functions that the service gave to their
+  // OnCancel run. Afterwards no `done` runs any more.
   ~OwnLink() override;
 
   void Call(std::string_view method, Parts request, int64_t deadline_ms, ReplyFn done) override;

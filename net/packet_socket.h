@@ -16,8 +16,8 @@ struct ReceivedPacket {
 };
 ReceivedPacket ReceivePacket(int socket, std::span<char> room);
 
-// Sends without waiting, and returns the result of sendmsg. A descriptor `fd` is attached unless
-// -1; the caller still owns `fd`.
+// Sends without waiting, and returns the result of sendmsg. Attaches the descriptor `fd` unless
+// `fd` is -1; the caller still owns `fd`.
 ssize_t SendPacket(int socket, std::string_view bytes, int fd);
 
 }  // namespace paracord

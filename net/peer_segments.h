@@ -1,6 +1,6 @@
 // The segments (memory files, common/shared_memory.h) of a connection between processes of a host
-// (net/shared_connection.h): our segments known to the peer, and the peer's segments mapped here.
-// Neither class is thread-safe.
+// (net/shared_connection.h): our segments that the peer knows, and the peer's segments that are
+// mapped here. Neither class is thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +15,12 @@
 
 namespace paracord {
 
-// Our segments known to the peer.
+// Our segments that the peer has been told of.
 class ToldSegments {
  public:
   // Adds a segment. Returns false if the peer has already been told of the segment.
   bool Add(uint64_t segment) { return told_.insert(segment).second; }
-  // Removes and returns the segments that were returned to the kernel since the last call.
+  // Removes and returns those segments that were returned to the kernel since the last call.
   std::vector<uint64_t> TakeClosed() {
     std::vector<uint64_t> taken;
     const uint64_t closed = SharedSegmentsClosed();
@@ -37,12 +37,12 @@ class ToldSegments {
   uint64_t closed_seen_ = 0;  // value of SharedSegmentsClosed at the last call
 };
 
-// The peer's segments, mapped here, keyed by the peer's number. A mapping stays as long as a reader
-// holds the pointer from Find, also after Unmap and Clear.
+// The peer's segments that are mapped here, keyed by the number that the peer gave them. A mapping
+// stays as long as somebody holds a pointer from Find, even after Unmap and Clear.
 class PeerSegments {
  public:
-  // Maps `fd` and takes ownership. Returns false if SharedMapping::Map does not take the file, or
-  // the number is already mapped.
+  // Maps the file `fd` and takes ownership of `fd`. Returns false if SharedMapping::Map refuses the
+  // file, or a segment of this number is mapped already.
   bool Map(uint64_t segment, int fd, uint64_t bytes) {
     std::optional<SharedMapping> mapping = SharedMapping::Map(fd, bytes);
     if (!mapping.has_value()) return false;

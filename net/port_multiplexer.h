@@ -1,12 +1,12 @@
 // The port of a daemon. The multiplexer serves streams (net/stream_connection.h) and hands all
 // other connections to gRPC; both protocols share the port. A stream begins with its greeting or,
 // under TLS, with a ClientHello that offers the streams' protocol. The multiplexer's own thread
-// does the TLS handshake and reads the greeting, with the token where one is required. Until the
-// greeting is read the connection is unauthenticated: it has no thread, counts in no limit of
-// streams, and is closed after 5 s, or as the oldest when more than 1024 are unauthenticated. A TLS
-// port closes connections that do not begin with a ClientHello of at most kClientHelloMax. If a
-// burst of connections uses up the file descriptors, the rest wait in the kernel's backlog, though
-// each attempt to accept (every 100 ms) may close one, and the multiplexer logs a line.
+// does the TLS handshake of a stream and reads the greeting, with the token where one is required.
+// Until then the connection is unauthenticated: it has no thread, counts in no limit of streams, is
+// closed after 5 s, and is closed earlier if it is the oldest of more than 1024. A TLS port closes
+// connections that do not begin with a ClientHello of at most kClientHelloMax. If a burst of
+// connections uses up the file descriptors, the rest wait in the kernel's backlog, and the
+// multiplexer logs a line; each attempt to accept (every 100 ms) may close one of them.
 #pragma once
 
 #include <poll.h>
@@ -32,22 +32,23 @@ namespace paracord {
 
 class PortMultiplexer {
  public:
-  // Binds the address. Errors are those of ListenAt; RESOURCE_EXHAUSTED if no descriptor is left.
+  // Binds the address. Errors are those of ListenAt, and RESOURCE_EXHAUSTED if the process has no
+  // descriptor left besides the sockets.
   static absl::StatusOr<std::unique_ptr<PortMultiplexer>> Listen(const std::string& address);
   ~PortMultiplexer();  // ends the streams; connections handed to gRPC stay open
   PortMultiplexer(const PortMultiplexer&) = delete;
   PortMultiplexer& operator=(const PortMultiplexer&) = delete;
 
-  // Starts to accept; called once. `others` gets each gRPC connection as a connected, non-blocking
-  // socket from which nothing has been read, on the multiplexer's thread. If `credentials` are set,
-  // every connection must be under TLS. `refused` is told of connections that are closed for want
-  // of TLS, of a valid certificate, or of the right to call Exchange.
+  // Starts to accept; called once. `others` is called on the multiplexer's thread with each
+  // connection for gRPC: a connected, non-blocking socket from which nothing has been read. If
+  // `credentials` are set, every connection must be under TLS. `refused` is told of connections
+  // that are closed because they lack TLS, a valid certificate, or the right to call Exchange.
   void Open(StreamConnection::Serving streams, std::function<void(int fd)> others,
             std::shared_ptr<Credentials> credentials = nullptr,
             std::shared_ptr<RefusedPeers> refused = std::make_shared<RefusedPeers>());
   const std::string& address() const { return sockets_.address; }
   const std::string& own_address() const { return sockets_.own_address; }
-  // True if another machine can reach the port.
+  // The answer of ReachesOut (net/socket_address.h) for the port's sockets.
   bool reaches_out() const { return ReachesOut(sockets_); }
 
  private:
@@ -57,10 +58,10 @@ class PortMultiplexer {
     // Owns the socket once the connection is known to be a stream.
     std::unique_ptr<Channel> channel;
     TlsChannel* shakes = nullptr;  // `channel` during its TLS handshake, and otherwise null
-    RelayedPeer peer;              // set after the handshake; in plain text when `channel` is
+    RelayedPeer peer;              // set after the handshake; in plain text together with `channel`
     ClientGreeting greeting;
     int64_t since_ms = 0;
-    // The events that poll waits for; 0: Run peeks again after 20 ms if more bytes came.
+    // The events that poll waits for. 0: Run looks every 20 ms whether more bytes have come.
     short events = POLLIN;
     int seen = 0;  // bytes of the ClientHello that had come at the last peek
   };
@@ -91,7 +92,7 @@ class PortMultiplexer {
   std::shared_ptr<RefusedPeers> refused_;
   std::vector<UnauthenticatedConnection> unauthenticated_;  // used by the multiplexer's thread
   std::optional<int64_t> said_full_ms_;                     // used by the multiplexer's thread
-  ServedConnections served_;  // used by the multiplexer's thread; destroyed after its end
+  ServedConnections served_;  // used by the multiplexer's thread while it runs
   std::thread thread_;
 };
 

@@ -12,14 +12,14 @@ namespace paracord {
 
 inline constexpr size_t kReceiveBufferBytes = 1 << 20;
 
-// From now on the pool keeps an unused buffer only if the share has room for it. Before the first
+// From now on the pool keeps an unused buffer only while `share` has room for it. Before the first
 // call, the pool keeps up to 64 unused buffers.
 void KeepReceiveBuffersIn(std::shared_ptr<MemoryShare> share);
 
 char* TakeReceiveBuffer();  // never null, aligned to 64 bytes
 void GiveReceiveBuffer(char* buffer);
-// A Cord of the first `bytes` of the buffer, which returns to the pool with the Cord's last
-// reference.
+// A Cord of the first `bytes` of the buffer. The buffer returns to the pool when the last reference
+// to its bytes ends.
 absl::Cord CordOfReceiveBuffer(char* buffer, size_t bytes);
 
 }  // namespace paracord

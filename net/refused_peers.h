@@ -1,6 +1,6 @@
-// The clients refused or cut off by this process: how many, which certificates and why, for the
-// log, for metrics and for a function that hears each logged refusal. Shared by the listeners of a
-// process and the monitor; thread-safe.
+// The clients that this process has refused or cut off: how many, which certificates and why, for
+// the log, for metrics and for a function that hears each logged refusal. Shared by the listeners
+// of a process and the monitor; thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +17,8 @@ namespace paracord {
 
 class RefusedPeers {
  public:
-  // Why a client was refused. kTls: no TLS, or no valid certificate; kRight: the call is not
-  // allowed to the peer; kResets: too many requests begun or reset; kFrames: abuse of HTTP/2.
+  // Why a client was refused or cut off. kTls: no TLS, or no valid certificate; kRight: the peer
+  // may not make the call; kResets: too many requests begun or reset; kFrames: abuse of HTTP/2.
   enum class Cause { kTls, kRight, kResets, kFrames };
   // The word of the cause in metrics, such as "tls".
   static const char* NameOf(Cause cause);
@@ -37,14 +37,15 @@ class RefusedPeers {
   void Tell(std::function<void(const std::string& sentence)> hear);
 
   using Who = std::pair<Cause, std::string>;  // the cause, and Refusal::certificate
-  // The number of refusals of each pair. Once kCertificatesMax pairs are counted, the refusals of
-  // new pairs count under the certificate "".
+  // The number of refusals of each pair. Once kCertificatesMax pairs are counted, refusals of new
+  // pairs are counted under their cause and the certificate "".
   std::map<Who, uint64_t> counts() const;
   // The newest logged sentence; "" before the first.
   std::string last() const;
 
  private:
-  static constexpr size_t kCertificatesMax = 64;  // the most pairs; each is a line of the metrics
+  // Above so many pairs new certificates are not counted apart: each pair is a line of metrics.
+  static constexpr size_t kCertificatesMax = 64;
 
   OncePerSecond may_say_;
   mutable Mutex mu_;

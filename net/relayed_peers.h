@@ -23,9 +23,9 @@ struct RelayedPeer {
   PeerCertificate certificate = {};
 };
 
-// Returns the peer of a connection after its handshake. A peer without a certificate has to show
-// the token, if the cluster has one. UNAUTHENTICATED without certificate and token, and for a
-// certificate without an identity or of another cluster.
+// Returns the peer of a connection after its TLS handshake. A peer without a certificate has to
+// show the token, if the cluster has a token. UNAUTHENTICATED if the peer has no certificate and
+// the cluster no token, or if the certificate is without an identity or of another cluster.
 absl::StatusOr<RelayedPeer> PeerBehind(const TlsChannel& tls, Credentials& credentials);
 
 class RelayedPeers {
@@ -39,7 +39,7 @@ class RelayedPeers {
     const auto found = peers_.find(name);
     if (found != peers_.end()) found->second.ended = true;
   }
-  // True if the peer of the connection has ended, and for a name that is not (any longer) here.
+  // True if the peer of the connection has closed its sending direction, or if `name` is not here.
   bool Ended(const std::string& name) const {
     MutexLock lock(mu_);
     const auto found = peers_.find(name);

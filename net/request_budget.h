@@ -1,12 +1,12 @@
 // Bounds the bytes of all requests arriving or being answered (back-pressure), counted in a share
-// of the process's memory. When the sum exceeds the share's limit, calls stop reading until there
-// is room, and the network's flow control stops their peers. The oldest arriving call may always
-// read on, to guarantee progress, and small requests never wait; hence the sum may exceed the
-// limit. While other calls wait, the oldest call must make progress: a silent or slow peer is
-// dropped. A call of the request budget may stand for several requests of a connection that cannot
-// be paused separately; parts of the requests may have arrived when the call is no longer the
-// oldest. If the sum exceeds the limit by more than the largest allowed request, the arriving call
-// with the most bytes is dropped; the oldest only if it alone exceeds one request. Thread-safe.
+// of the process's memory. While the sum exceeds the share's limit, calls stop reading, and the
+// network's flow control stops their peers. The oldest arriving call may always read on, to
+// guarantee progress, and small requests never wait; hence the sum may exceed the limit. While
+// other calls wait, the oldest call must make progress, or it is dropped. A call of the request
+// budget may stand for several requests, of a connection that cannot pause one of them. If the sum
+// exceeds the limit by more than the largest allowed request, the arriving call with the most bytes
+// is dropped; the oldest call only if its own bytes exceed the largest allowed request.
+// Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -43,14 +43,15 @@ class RequestBudget {
       : share_(std::move(share)), small_bytes_(small_bytes), now_ms_(std::move(now_ms)) {}
 
   // Registers a call, younger than all earlier calls, and returns its number, from 1. `drop` shall
-  // make the caller end the call. It runs at most once, inside a Begin, Take or Look of any call,
-  // this one's included, on any thread, and perhaps just after End.
+  // make the caller end the call. `drop` runs at most once, inside any Begin, Take or Look of this
+  // request budget, on the thread that calls it, and perhaps just after End.
   uint64_t Begin(std::function<void()> drop = nullptr, int64_t patience_ms = kPatienceMs);
-  // Reports `bytes` received by the call in all, including bytes not yet counted by Take.
+  // Reports how many bytes the call has received in all, including bytes not yet counted by Take.
   void Moved(uint64_t call, uint64_t bytes);
   void Look();
   // Counts `bytes` more of the call. Returns true if the call may read on. Otherwise `resume` runs
-  // once, on the thread that makes room, perhaps before Take returns; never if the call ends first.
+  // once there is room, on the thread that makes the room, perhaps before Take returns; it does not
+  // run if End was called before there is room.
   bool Take(uint64_t call, uint64_t bytes, std::function<void()> resume);
   void Give(uint64_t call, uint64_t bytes);  // frees `bytes` of the call's bytes
   void Keep(uint64_t call, uint64_t bytes);  // frees all but `bytes`; the call may have ended
@@ -61,7 +62,7 @@ class RequestBudget {
 
   uint64_t bytes() const;
   bool full() const { return share_->bytes() > static_cast<int64_t>(share_->bytes_max()); }
-  // The largest allowed request, taken from the share's spare bytes.
+  // The bytes of the largest allowed request: the share's spare bytes.
   uint64_t request_bytes_max() const { return share_->spare(); }
 
  private:
@@ -89,15 +90,15 @@ class RequestBudget {
   std::map<uint64_t, Call> calls_ ABSL_GUARDED_BY(mu_);
   std::set<uint64_t> arriving_ ABSL_GUARDED_BY(mu_);  // the oldest first
   std::set<uint64_t> waiting_ ABSL_GUARDED_BY(mu_);   // calls that have a `resume`
-  // The oldest call while others wait; its `patience_ms` run from watched_ms_, when it had
-  // watched_bytes_.
+  // The oldest call while other calls wait; 0: none. At watched_ms_, when its `patience_ms` began,
+  // it had watched_bytes_.
   uint64_t watched_ ABSL_GUARDED_BY(mu_) = 0;
   uint64_t watched_bytes_ ABSL_GUARDED_BY(mu_) = 0;
   int64_t watched_ms_ ABSL_GUARDED_BY(mu_) = 0;
   int64_t looked_ms_ ABSL_GUARDED_BY(mu_) = 0;
 };
 
-// The answer to a request of more than `bytes_max`, the largest allowed size.
+// The answer to a request that is larger than `bytes_max`, the largest allowed size.
 inline absl::Status RequestTooLarge(uint64_t bytes_max) {
   return LimitError(
       absl::StrCat("a request of more than ", HumanBytes(bytes_max),

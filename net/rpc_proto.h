@@ -1,4 +1,4 @@
-// Calls with generated protobuf messages of modest size: all calls except Exchange and Stage.
+// Calls with generated protobuf messages of modest size.
 #pragma once
 
 #include <future>
@@ -39,7 +39,7 @@ void CallProto(Link& link, std::string_view method, const Request& request, int6
             });
 }
 
-// Makes a call and waits for its reply: for commands and tests, never on an event loop.
+// Makes a call and blocks until its reply has come. Must not be used on an event loop.
 template <class Reply, class Request>
 absl::StatusOr<Reply> AwaitProto(Link& link, std::string_view method, const Request& request,
                                  int64_t deadline_ms) {

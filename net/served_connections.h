@@ -19,10 +19,10 @@ class ServedConnections {
   ServedConnections(const ServedConnections&) = delete;
   ServedConnections& operator=(const ServedConnections&) = delete;
 
-  // Starts a thread for `run`, which returns when its peer has gone, or soon after `abort`. Returns
-  // false, without keeping anything, if there are 1024 connections, or `of_task_max` connections
-  // of `task`, or if the system gives no thread. An empty `task` has no limit of its own. A
-  // connection counts until Reap has joined its thread.
+  // Starts a thread for `run`, which returns when its peer has gone, or soon after `abort` was
+  // called. Returns false, without keeping anything, if there are 1024 connections, or
+  // `of_task_max` connections of `task`, or if the system gives no thread. If `task` is empty,
+  // `of_task_max` does not count. A connection counts until Reap has joined its thread.
   bool Add(std::function<void()> run, std::function<void()> abort, const std::string& task = "",
            int64_t of_task_max = 0, PeerCertificate certificate = {});
   void Reap();  // joins the threads of ended connections

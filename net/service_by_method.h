@@ -1,6 +1,6 @@
-// Dispatches each call to the service named in its method, to let several roles of a process share
-// listeners: "/paracord.Coordinator/Join" goes to the service "paracord.Coordinator". Owned by the
-// owner of the services; Handle may be called from many threads at once.
+// Passes each call to the service that its method names, which lets several roles of a process
+// share listeners: "/paracord.Coordinator/Join" goes to the service "paracord.Coordinator". Owned
+// by the owner of the services; Handle may be called from many threads at once.
 #pragma once
 
 #include <condition_variable>
@@ -20,8 +20,8 @@ class ServiceByMethod : public Service {
   // Handle.
   void Add(std::string name, Service& service);
 
-  // Answers UNIMPLEMENTED for an unknown service, and UNAVAILABLE, a code that callers retry, for a
-  // removed service.
+  // Answers UNIMPLEMENTED if the service is unknown, and UNAVAILABLE, which makes callers try
+  // again, if the service was removed.
   void Handle(std::string_view method, absl::Cord request,
               std::shared_ptr<ServerCall> call) override;
 

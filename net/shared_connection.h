@@ -1,26 +1,27 @@
 // Calls between two processes of a host over a SOCK_SEQPACKET socket. A packet
-// (proto/shared_memory.proto) carries small payload inline, and names places in shared memory for
-// payload that is large or already there; the receiver reads such payload in place.
+// (proto/shared_memory.proto) carries small payload inline. For payload that is large or already in
+// shared memory, the packet names a place (segment, offset and size), where the receiver reads.
 //
 // Who may reuse memory, and when: The sender of a message leaves the memory of the payload
 // unchanged until the receiver releases the message (RELEASE) or shuts down its sending direction.
-// A side shuts down only after releasing every received message (except by Abort, when a listener
-// ends); a process that dies has released everything. Hence nobody reads reused memory, with one
-// exception.
+// A side shuts down only after releasing every received message, and a process that dies has
+// released everything. Hence nobody reads reused memory, with two exceptions: Abort, which ends
+// the connections of a listener, and the following.
 //
-// The exception: The serving side takes its memory back from a caller that keeps a reply for longer
-// than reply_patience_ms (a stopped process, for example) or violates the protocol. The serving
-// side first waits until the caller's requests are released, then shuts down both directions, then
-// reuses the memory. A caller still reading the reply may see a torn read. Hence a caller calls
-// replies_valid() after reading a reply, and discards the reply if the answer is false. The
-// shutdown comes before the reuse, and the poll in replies_valid() after the reads, each separated
-// by a full barrier (store-load ordering): no torn read goes unnoticed.
+// The serving side takes its memory back from a caller that it gives up, because the caller keeps a
+// reply for longer than reply_patience_ms (a stopped process, for example), violates the protocol
+// or does not read. The serving side first waits until it has released all requests of the caller,
+// then shuts down both directions, then reuses the memory. A caller that still reads the reply may
+// see a torn read. Hence a caller calls replies_valid() after reading a reply, and discards the
+// reply if the answer is false. The shutdown comes before the reuse, and the poll in
+// replies_valid() after the reads, in both cases with a full barrier (store-load ordering) in
+// between: no torn read goes unnoticed.
 //
 // A peer can do no harm: places are checked, segments are sealed against shrinking and limited in
 // number (over all connections), payload holds no pointers, and the request budget of the serving
 // side bounds inline payload and places. One thread (Run) reads each connection, and sends packets
-// that found no room in the socket; all other functions may be called from any thread, and wait for
-// no peer.
+// that found no room in the socket. All other functions may be called from any thread, and do not
+// wait for the peer.
 #pragma once
 
 #include <sys/types.h>
@@ -63,24 +64,26 @@ class SharedConnection : public std::enable_shared_from_this<SharedConnection> {
   SharedConnection(const SharedConnection&) = delete;
   SharedConnection& operator=(const SharedConnection&) = delete;
 
-  // Reads the socket until the peer has closed it or violates the protocol, or until Abort. Runs
-  // the service's Handle and the `done` of answered calls on the thread that calls Run.
+  // Serves the connection until the peer has closed its side, this side has given the peer up, or
+  // Abort. The service's Handle, and the `done` of answered calls, run on the thread that calls
+  // Run.
   void Run();
 
   // True while new calls can be made.
   bool alive() const;
   // False if the peer may have reused the memory of its replies. A caller asks after reading a
-  // reply; if false, the reply may be torn and must be discarded.
+  // reply; on false the reply may be torn and must be discarded.
   bool replies_valid() const;
   // Sends a request. `done` runs once: with the reply, with the peer's status, or with
-  // DEADLINE_EXCEEDED, UNAVAILABLE (the connection broke) or CANCELLED (Close).
+  // DEADLINE_EXCEEDED, UNAVAILABLE (the connection broke) or CANCELLED (Close was called).
   void Call(std::string_view method, Parts request, int64_t deadline_ms, ReplyFn done);
   // Ends the calls of this side: unanswered calls get CANCELLED, and after Close returns no `done`
-  // runs any more, except a `done` that called Close. The sending direction is shut down when all
-  // received messages are released.
+  // of an earlier Call runs any more, except a `done` that called Close. The sending direction is
+  // shut down when all received messages are released.
   void Close();
-  // Closes, and shuts both directions down at once, to make Run return soon whatever the peer does.
-  // Memory still being read by the peer may then be reused; the peer notices by replies_valid().
+  // Calls Close, and shuts both directions down at once, which makes Run return soon whatever the
+  // peer does. Memory that the peer still reads may then be reused; the peer notices by
+  // replies_valid().
   void Abort();
 
  private:
@@ -134,10 +137,10 @@ class SharedConnection : public std::enable_shared_from_this<SharedConnection> {
   const Access access_;
   CallTable table_;
 
-  // Members used by the reading thread only, up to buffer_.
+  // The members from here to buffer_ are used by the reading thread only.
   PeerSegments theirs_;
   std::unique_ptr<Message> arriving_;  // packets of a message are consecutive
-  // When a reply was first seen to be late.
+  // When a reply was first found to be late; nullopt: no reply is late.
   std::optional<std::chrono::steady_clock::time_point> late_since_;
   int late_packets_ = 0;  // packets read since late_since_
   std::vector<char> buffer_;

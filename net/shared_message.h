@@ -1,7 +1,7 @@
-// Converts a message of a shared connection (net/shared_connection.h) into packets. Payload in
-// shared memory is named by its place. Other payload is carried inline in chunks of up to 8 KiB;
-// larger chunks are first copied into shared memory. Called without the connection's lock, because
-// the copies take time.
+// Converts a message of a shared connection (net/shared_connection.h) into packets. For payload in
+// shared memory the packets name its place. Other payload is carried inline in chunks of up to 8
+// KiB; larger chunks are first copied into shared memory. Called without the connection's lock,
+// because the copies take time.
 #pragma once
 
 #include <cstddef>

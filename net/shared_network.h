@@ -1,9 +1,9 @@
 // A network that uses shared memory between processes of a host. A peer listens under its boot id
-// at an abstract unix socket; DialBoot tries this socket first. The kernel reports the user at the
-// other end: memory is shared only with processes of the same user and of root, who could read the
-// memory anyway, and each side closes a connection to any other user before reading a byte. If the
-// dial fails or the connection ends later, calls use the network beneath, as do Dial and Listen.
-// Owned by main; threads as in common/rpc.h.
+// at an abstract unix socket, and DialBoot tries this socket first. Memory is shared only with
+// processes of the same user, and with those of root, which could read the memory anyway: the
+// kernel reports the user at the other end, and each side closes a connection to any other user
+// before reading a byte. If the connection fails or ends, calls use the network beneath. Dial and
+// Listen are those of the network beneath. Owned by main; threads as in common/rpc.h.
 #pragma once
 
 #include <sys/types.h>
@@ -29,8 +29,8 @@ class SharedNetwork : public Network {
   }
 
   // Listens for DialBoot of other processes until the returned listener is destroyed. `service`
-  // must outlive the listener. `access` are the rights of every peer. UNAVAILABLE if the socket
-  // cannot be made.
+  // must outlive the listener. `access` says which calls every peer may make. UNAVAILABLE if the
+  // socket cannot be made.
   static absl::StatusOr<std::unique_ptr<Listener>> Offer(
       const std::string& boot_id, Service& service, std::shared_ptr<RequestBudget> request_budget,
       int64_t reply_patience_ms = SharedConnection::kReplyPatienceMs, const Access& access = {});

@@ -32,17 +32,17 @@ namespace paracord {
 
 class StreamConnection : public std::enable_shared_from_this<StreamConnection> {
  public:
-  // What the serving side needs; all members are empty on the calling side.
+  // What the serving side needs. On the calling side all members have their defaults.
   struct Serving {
     Service* service = nullptr;
     std::shared_ptr<RequestBudget> request_budget;
-    uint64_t request_bytes_max = 0;  // a larger request is refused with OUT_OF_RANGE
+    uint64_t request_bytes_max = 0;  // a larger request gets OUT_OF_RANGE
     Access access = {};              // the calls that the peer may make
   };
 
   // Takes a connected channel after the greeting. The owner then calls Run once. `peer` is named in
-  // errors. `believes`, which may be null, says whether the peer's certificate is still valid: on
-  // the calling side Run asks once a second, on its thread, and ends the connection on false.
+  // errors. `believes` says whether the peer's certificate is still valid, and may be null. Run on
+  // the calling side asks `believes` once a second, and ends the connection if the answer is false.
   StreamConnection(std::unique_ptr<Channel> channel, Serving serving, std::string peer,
                    std::function<bool()> believes = nullptr);
   // Takes ownership of `fd`, with a plain channel.
@@ -52,17 +52,19 @@ class StreamConnection : public std::enable_shared_from_this<StreamConnection> {
   StreamConnection(const StreamConnection&) = delete;
   StreamConnection& operator=(const StreamConnection&) = delete;
 
-  // Reads the channel until Close, or until the peer closes it, violates the protocol or counts as
-  // gone. Runs the service's Handle and the `done` of answered calls on the thread that calls Run.
+  // Serves the connection until Close, until the peer closes it, or until this side gives the peer
+  // up: because the peer violates the protocol, for example, or sends nothing for too long. The
+  // service's Handle, and the `done` of answered calls, run on the thread that calls Run.
   void Run();
 
   bool alive() const;
-  // Sends a request. `done` runs once: with the reply, the peer's status, DEADLINE_EXCEEDED,
-  // UNAVAILABLE (the connection broke) or CANCELLED (Close). `sink` may be nullptr.
+  // Sends a request. `done` runs once: with the reply, with the peer's status, or with
+  // DEADLINE_EXCEEDED, UNAVAILABLE (the connection broke) or CANCELLED (Close). `sink` may be
+  // nullptr.
   void Call(std::string_view method, Parts request, int64_t deadline_ms,
             std::shared_ptr<ReplySink> sink, ReplyFn done);
-  // Ends the connection: unanswered calls get CANCELLED, and after Close returns no `done` runs any
-  // more, except a `done` that called Close.
+  // Ends the connection: unanswered calls get CANCELLED, and after Close returns no `done` of an
+  // earlier Call runs any more, except a `done` that called Close.
   void Close();
 
  private:
@@ -86,8 +88,8 @@ class StreamConnection : public std::enable_shared_from_this<StreamConnection> {
   bool Finished();
   void Reply(uint64_t call, uint64_t request, absl::StatusOr<Parts> reply);
   void EndRequest(uint64_t request);  // does nothing for 0
-  // Queues a frame for sending. `request` is the number of the request that ends in the request
-  // budget once the frame, a reply, has been sent; 0: no request ends.
+  // Queues a frame for sending. If the frame is a reply, `request` is the number, in the request
+  // budget, of the request that ends once the frame has been sent; 0: no request ends.
   void Enqueue(StreamFrame frame, Parts parts, uint64_t request = 0);
   void Write(uint64_t bytes_max);
   bool TakeQueued();
@@ -102,7 +104,7 @@ class StreamConnection : public std::enable_shared_from_this<StreamConnection> {
   const std::function<bool()> believes_;
   CallTable table_;
 
-  // Members used by the reading thread only, up to arriving_.
+  // The members from here to arriving_ are used by the reading thread only.
   std::vector<char> in_;  // the bytes received but not parsed are [in_begin_, in_end_)
   int64_t received_ms_ = 0;
   int64_t looked_ms_ = 0;    // when deadlines were last checked
@@ -130,7 +132,8 @@ class StreamConnection : public std::enable_shared_from_this<StreamConnection> {
   absl::Cord queued_ ABSL_GUARDED_BY(mu_);           // written after out_
   uint64_t queued_bytes_ ABSL_GUARDED_BY(mu_) = 0;   // all bytes ever queued
   uint64_t written_bytes_ ABSL_GUARDED_BY(mu_) = 0;  // all bytes ever written
-  // The unsent replies: written_bytes_ at the end of each, and its number in the request budget.
+  // For each unsent reply: the value of written_bytes_ when it has been sent, and the number of its
+  // request in the request budget (0: none).
   std::deque<std::pair<uint64_t, uint64_t>> ends_ ABSL_GUARDED_BY(mu_);
 };
 

@@ -1,5 +1,5 @@
-// The greeting with which both sides begin a stream (net/stream_connection.h). A listener tells
-// streams from gRPC by the client's greeting; by the listener's greeting, the client learns that it
+// The greeting with which both sides begin a stream (net/stream_connection.h). In plain text, a
+// listener tells streams from gRPC by the client's greeting. The listener's says that the client
 // was let in.
 #pragma once
 
@@ -11,13 +11,14 @@
 
 namespace paracord {
 
-// No gRPC connection begins with the greeting's first byte. A client with a token adds a space and
-// the token before the end of the line.
+// No gRPC connection begins with the greeting's first byte. A client that shows the token adds a
+// space and the token before the end of the line.
 inline constexpr char kStreamGreeting[] = "paracord/1\n";
 inline constexpr size_t kGreetedTokenMax = 1024;  // the most bytes of a token
 
-// Sends our greeting, with `token` unless empty, and waits for the peer's greeting. Returns false
-// if that does not come within `patience_ms`; sets `silent` to true if no byte came in that time.
+// Sends our greeting, with `token` unless that is empty, and waits for the peer's greeting. Returns
+// false if another byte comes, the peer has gone, or the greeting is not complete within
+// `patience_ms`. `*silent` becomes true if no byte came in that time.
 bool GreetStream(Channel& channel, int64_t patience_ms, bool* silent = nullptr,
                  const std::string& token = "");
 

@@ -1,7 +1,7 @@
-// A link (common/rpc.h) to a peer that probably speaks streams (net/stream_connection.h). Connects
-// on the first call, and on a later call after the connection broke or could not be made, but not
-// in the first 1 to 60 s after that. While there is no stream (the peer does not speak streams or
-// fails verification, or a middlebox refuses streams), calls use `beneath`.
+// A link (common/rpc.h) to a peer that probably speaks streams (net/stream_connection.h). The first
+// call connects. After the connection broke or could not be made, a later call connects again, but
+// no sooner than 1 s after a break, or 1 to 60 s after a failed attempt. Without a stream (if the
+// peer does not speak streams or fails verification, for example), calls use `beneath`.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@ namespace paracord {
 // the cluster, or of the node at the address.
 std::unique_ptr<Link> MakeStreamLink(std::unique_ptr<Link> beneath,
                                      std::shared_ptr<Credentials> credentials = nullptr);
-// As above; `name` resolves the peer's address.
+// Like the function above; `name` resolves the peer's address.
 std::unique_ptr<Link> MakeStreamLink(std::unique_ptr<Link> beneath, NameLookup name,
                                      std::shared_ptr<Credentials> credentials = nullptr);
 

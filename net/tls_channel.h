@@ -1,6 +1,6 @@
-// A connected stream socket under TLS 1.3 (OpenSSL). Several records travel in a system call in
-// each direction. Renegotiation, resumption and early data are off: every connection proves anew
-// who is at its ends. Threads as in net/channel.h.
+// A connected stream socket under TLS 1.3 (OpenSSL). One system call may carry several records, in
+// each direction. Renegotiation, resumption and early data are off: every connection verifies
+// certificates anew. Threads as in net/channel.h.
 #pragma once
 
 #include <openssl/ssl.h>
@@ -21,24 +21,24 @@ class TlsChannel : public Channel {
  public:
   enum class End { kClient, kServer };
 
-  // Takes ownership of `fd`, connected and non-blocking, also on failure. `context` holds this
-  // end's certificate, the trusted authorities and, on a server, the accepted protocols (ALPN); the
-  // channel keeps the context alive. A client offers kStreamProtocol alone.
+  // Takes ownership of `fd`, which is connected and non-blocking, even if Make fails. `context`
+  // holds this end's certificate, the trusted authorities and, on a server, the accepted protocols
+  // (ALPN); the channel keeps the context alive. A client offers kStreamProtocol alone.
   static absl::StatusOr<std::unique_ptr<TlsChannel>> Make(int fd, SSL_CTX* context, End end);
   ~TlsChannel() override;
 
   enum class Step { kDone, kReads, kWrites };
-  // Continues the handshake, without waiting. Call again when the socket is readable (kReads) or
-  // writable (kWrites), until kDone or an error, which says what is wrong with this end's or the
-  // peer's certificate or messages. Send and Receive must not be called before kDone.
+  // Continues the handshake, without waiting. The caller calls again when the socket is readable
+  // (kReads) or writable (kWrites), until kDone or an error, which says what is wrong. Send and
+  // Receive must not be called before kDone.
   absl::StatusOr<Step> Handshake();
-  // Does the whole handshake. DEADLINE_EXCEEDED after `patience_ms`; `silent` is set to true if the
-  // peer has sent nothing by then.
+  // Does the whole handshake. Returns DEADLINE_EXCEEDED after `patience_ms`; `*silent` then says
+  // whether the peer has sent nothing.
   absl::Status HandshakeWithin(int64_t patience_ms, bool* silent = nullptr);
 
-  // The connection, to read the peer's certificate; after the handshake.
+  // The connection, for reading the peer's certificate after the handshake.
   SSL* ssl() const { return ssl_; }
-  // True if the peer has shown a certificate; after the handshake.
+  // True if the peer has shown a certificate. Called after the handshake.
   bool shows_certificate() const { return SSL_get0_peer_certificate(ssl_) != nullptr; }
 
   ssize_t Receive(std::span<iovec> room) override;
@@ -57,7 +57,7 @@ class TlsChannel : public Channel {
   absl::Status WhatIsWrong(int error) const;
 
   SSL* const ssl_;
-  bool heard_ = false;  // the peer has said something
+  bool heard_ = false;  // bytes have come from the peer
   // State of the sending thread.
   std::string sending_;  // records, of which the first sent_ bytes have been sent
   size_t sent_ = 0;

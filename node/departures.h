@@ -24,9 +24,9 @@ class Departures {
   bool Has(Role role) const { return left_.contains(role); }
   const Departure& Of(Role role) const { return left_.at(role); }
 
-  // Returns the exit code of the process, and a reason with the role's name. Both are those of one
-  // role: roles that left on their own come before roles that were told to leave; then the
-  // coordinator comes first, because it knows how the job ended; then the greater code. At least
+  // Returns the exit code and reason of one role as those of the process; the reason gets the
+  // role's name. A role that left on its own is preferred to one that was told to leave; then the
+  // coordinator is preferred, because it knows how the job ended; then the greater code. At least
   // one role must have left.
   Departure Last() const;
 

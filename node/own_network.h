@@ -1,7 +1,7 @@
 // The network of a node's roles. Calls to the node's own address stay in the process
-// (net/own_link.h), wherever the process listens. All other calls go to the network beneath.
-// DialBoot compares the boot id, not the address, because another process may have taken over the
-// address. Owned by the Node; threads as in common/rpc.h.
+// (net/own_link.h). All other calls go to the network `beneath`. DialBoot compares the boot id, not
+// the address, because another process may have taken over the address. Owned by the Node; threads
+// as in common/rpc.h.
 #pragma once
 
 #include <memory>

@@ -1,6 +1,6 @@
 // All files of a process: those of the local file system, and in an object store those with paths
-// "s3://bucket/key". Makes the store's client at the first such path, and repeats unanswered
-// requests for about a minute. Thread-safe.
+// "s3://bucket/key". Makes the store's client at the first such path, and repeats requests that
+// fail with UNAVAILABLE for about a minute. Thread-safe.
 #pragma once
 
 #include <memory>

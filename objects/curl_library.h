@@ -9,7 +9,7 @@
 
 namespace paracord {
 
-// The libcurl functions that HttpClient calls, named without "curl_".
+// The functions of libcurl that are used here, named without "curl_".
 struct CurlLibrary {
   decltype(&curl_global_init) global_init = nullptr;
   decltype(&curl_easy_init) easy_init = nullptr;

@@ -34,16 +34,18 @@ struct HttpResponse {
 
 class HttpClient {
  public:
-  // A request times out after `silence_s` seconds without a byte, or ten without a connection. In
-  // each thread, consecutive timeouts, as of a retried request, double `silence_s` up to
-  // `silence_max_s`. `ca_bundle` is a file of trusted authorities; "": libcurl's default.
+  // A request times out after `silence_s` seconds without a byte, or ten without a connection. Each
+  // timeout doubles `silence_s` for the next request of this thread, up to `silence_max_s`; a
+  // request that does not time out restores it. `ca_bundle` is a file of trusted authorities; "":
+  // libcurl's default.
   explicit HttpClient(int silence_s = 4, int silence_max_s = 32, std::string ca_bundle = "")
       : silence_s_(silence_s), silence_max_s_(silence_max_s), ca_bundle_(std::move(ca_bundle)) {}
   ~HttpClient();
 
   // Sends a request and returns the reply, whatever its code. UNAVAILABLE: no complete reply came.
   // FAILED_PRECONDITION: the body exceeds reply_bytes_max, and the rest was not fetched
-  // (IsTooLarge); libcurl is missing; or the server's certificate is refused.
+  // (IsTooLarge); libcurl is missing; the server's certificate is refused; or `ca_bundle` cannot be
+  // used.
   absl::StatusOr<HttpResponse> Send(const HttpRequest& request);
 
  private:

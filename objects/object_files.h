@@ -1,7 +1,7 @@
-// The Files seam over an object store. A file appears whole at Sync() and never grows afterwards.
-// Renaming is impossible. A directory exists if an object below it exists, or the empty object
-// "<directory>/", which MakeDirectories() puts. A request that fails with UNAVAILABLE is retried,
-// even if the first try may have succeeded. Thread-safe.
+// The Files seam over an object store. A file from Create() appears whole at Sync(), and no file
+// grows afterwards. Renaming is impossible. A directory exists if an object below it exists, or the
+// empty object "<directory>/", which MakeDirectories() puts. A request that fails with UNAVAILABLE
+// is retried, even if the first try may have succeeded. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -54,7 +54,7 @@ class ObjectFiles : public Files {
   struct Expected {
     ObjectFacts facts;
     bool fetched = false;
-    std::string beginning;  // first bytes, once fetched and until handed out
+    std::string beginning;  // first bytes; empty before they are fetched and after they are used
   };
   std::optional<Expected> TakeExpected(const std::string& path);
   void FetchFrom(const std::string& path);

@@ -1,6 +1,6 @@
-// An object store. Each function is one request. ObjectFiles implements the Files interface with an
-// ObjectStore; S3Store and a simulator implement ObjectStore. Objects appear whole or not at all.
-// Paths are "s3://bucket/key".
+// An object store. Each function stands for one request to S3. ObjectFiles implements the Files
+// interface with an ObjectStore; S3Store and a simulator implement ObjectStore. Objects appear
+// whole or not at all. Paths are "s3://bucket/key".
 //
 // UNAVAILABLE: the store did not answer, or answered that the client should come back; the call may
 // have succeeded, and may be repeated. NOT_FOUND: no such object. Thread-safe.
@@ -43,8 +43,8 @@ class ObjectStore {
   // Reads out.size() bytes from `offset`. DATA_LOSS: the object has another version by now.
   virtual absl::Status Get(const std::string& path, const std::string& version, uint64_t offset,
                            std::span<char> out) = 0;
-  // Replaces the object. With `if_absent`, returns ALREADY_EXISTS if the object exists; of
-  // concurrent calls, exactly one succeeds.
+  // Creates or replaces the object. With `if_absent`, returns ALREADY_EXISTS if the object exists;
+  // of concurrent calls with `if_absent`, at most one succeeds.
   virtual absl::Status Put(const std::string& path, std::string_view bytes, bool if_absent) = 0;
   virtual absl::Status Remove(const std::string& path) = 0;  // OK if there is no such object
   // Lists objects whose path begins with `prefix`. Unless `deep`, names are cut after their first
@@ -53,8 +53,8 @@ class ObjectStore {
                                           const std::string& from) = 0;
 
   // An upload writes an object in parts of at least 5 MiB, except for the last part. StartUpload
-  // returns its id. FinishUpload makes the object appear, of the parts with these tags, in order.
-  // NOT_FOUND: the upload does not exist.
+  // returns the upload's id. FinishUpload makes the object appear, of the parts with these tags, in
+  // this order. NOT_FOUND: the upload does not exist.
   virtual absl::StatusOr<std::string> StartUpload(const std::string& path) = 0;
   // Returns the tag of the part. `part` counts from 1.
   virtual absl::StatusOr<std::string> PutPart(const OpenUpload& upload, uint32_t part,
@@ -62,7 +62,7 @@ class ObjectStore {
   virtual absl::Status FinishUpload(const OpenUpload& upload,
                                     const std::vector<std::string>& tags) = 0;
   virtual absl::Status AbortUpload(const OpenUpload& upload) = 0;  // OK if it does not exist
-  // Returns the open uploads of paths that begin with `prefix`.
+  // Returns open uploads of paths that begin with `prefix`; a store may leave out some of many.
   virtual absl::StatusOr<std::vector<OpenUpload>> Uploads(const std::string& prefix) = 0;
 };
 

@@ -1,5 +1,5 @@
-// An S3 object store: Amazon's, or the one at AWS_ENDPOINT_URL. Requests are signed, and uploads
-// carry a CRC-32C unless AWS_REQUEST_CHECKSUM_CALCULATION switches it off. Thread-safe.
+// An S3 object store: Amazon's, or the one at AWS_ENDPOINT_URL. Requests are signed, and what is
+// written carries a CRC-32C unless AWS_REQUEST_CHECKSUM_CALCULATION switches it off. Thread-safe.
 #pragma once
 
 #include <memory>
@@ -63,7 +63,8 @@ class S3Store : public ObjectStore {
     std::string region;
     std::string endpoint;   // without a trailing "/"; "": Amazon
     std::string ca_bundle;  // "": libcurl's default
-    bool checksums = true;  // false: AWS_REQUEST_CHECKSUM_CALCULATION is when_required
+    // False: AWS_REQUEST_CHECKSUM_CALCULATION, or its key in AWS_CONFIG_FILE, is when_required.
+    bool checksums = true;
   };
   static Settings SettingsOf(const VariableFn& variable);
 

@@ -1,8 +1,9 @@
-// Keeps the compiled forms of a program's modules in the job's directory, for restarted workers:
-// loading a form takes milliseconds, compiling a module seconds. A form is loaded only if module,
-// plug-in, kind of device, processor and compiler options equal those of the form's compilation. A
-// damaged form is ignored. A form is machine code, replaceable by anyone with write access to the
-// directory: only processes that may run the job author's code (--allow-programs) load forms.
+// Keeps the compiled forms of a program's StableHLO modules in the job's directory, so that
+// processes started later load them: loading a form takes milliseconds, compiling a module seconds.
+// A form is loaded only if the module, the PJRT plug-in, the kind of device, the processor and the
+// compiler's options equal those of the form's compilation. A damaged form is ignored. A form is
+// machine code, and whoever can write to the directory can replace the form: therefore only
+// processes that may run code of the job's author (--allow-programs) load forms.
 #pragma once
 
 #include <cstdint>
@@ -22,17 +23,17 @@ namespace paracord {
 struct CompiledPlace {
   Files* files = nullptr;  // null: no form is kept
   KeepPlace keep;
-  // The most bytes of all forms in the directory: saving a form removes other forms beyond this.
+  // The most bytes of all forms together: saving a form removes others until the limit is kept.
   uint64_t bytes_max = uint64_t{1} << 30;
 };
 
-// Returns DIR/compiled in the job's directory `dir`. Returns a place that keeps no form if `dir` is
-// "" or in an object store, or if the process is not `allowed` to run code that others may have put
-// into the directory.
+// Returns the folder `compiled` in the job's directory `dir`; a place that keeps no form if `dir`
+// is "" or in an object store, or if the process is not `allowed` to run code of the job's author.
 CompiledPlace CompiledIn(Files& files, const std::string& dir, Random& random, bool allowed);
 
-// Returns the cache entry of a module's compiled form. Returns nullopt if `place` keeps no form, if
-// plug-in or processor cannot be identified, or if XLA_FLAGS or TF_XLA_FLAGS names a file.
+// Returns the entry of `place` for a module's compiled form, which need not be saved yet. Returns
+// nullopt if `place` keeps no form, if the plug-in or the processor cannot be identified, or if
+// XLA_FLAGS or TF_XLA_FLAGS names a file of flags.
 std::optional<KeptBytes> KeptForm(const CompiledPlace& place, const PjrtClient& client,
                                   const ProgramModule& module);
 

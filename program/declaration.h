@@ -16,9 +16,9 @@
 
 namespace paracord {
 
-// VariableSpec.moving_average of a variable declared as `assigned`. A moving average becomes old
-// value times factor + observation times (1 - factor). With this factor 1 - factor is exactly 1,
-// and the value becomes the last pushed observation, bit by bit.
+// VariableSpec.moving_average, a factor, of a variable declared as `assigned`. A moving average
+// becomes its old value times the factor + an observation times (1 - factor). With kAssignedKeeps,
+// 1 - factor is exactly 1, and the value becomes the last pushed observation, bit by bit.
 inline constexpr double kAssignedKeeps = 1e-300;
 
 // An output that the program predicts; the shape is of one example.
@@ -38,22 +38,23 @@ struct DeclaredTable {
 inline bool HasGradient(const VariableSpec& variable) { return variable.trainable(); }
 
 // ReadVariable and ReadOutput read `value`, which lies at `path` in the declaration, and add what
-// is wrong to `problems`. ReadVariable sets `table` if the variable is declared as a table.
+// is wrong with `value` to `problems`. ReadVariable sets `table` if `value` declares a table.
 VariableSpec ReadVariable(const nlohmann::json& value, const std::string& path, Problems& problems,
                           std::optional<DeclaredTable>& table);
 ProgramOutput ReadOutput(const nlohmann::json& value, const std::string& path, Problems& problems);
-// Reads the key "shape", a list of at most 8 sizes. Returns false after it has added a problem.
+// Reads the key "shape", a list of at most 8 sizes. If the key is missing or wrong, adds a problem
+// and returns false.
 bool ReadShape(JsonFields& fields, std::vector<uint64_t>& shape);
-// Calls `read` with each element of a list and its path; an absent key counts as an empty list.
+// Calls `read` for each element of the list at `key`. An absent key counts as an empty list.
 void ReadList(JsonFields& fields, const std::string& key,
               const std::function<void(const nlohmann::json&, const std::string& path)>& read);
 
-// Returns a line for each variable, which ends with the text of more(index of the variable).
+// Returns a line for each variable. With `more`, the line of variable i ends with more(i).
 std::string VariablesText(const std::vector<VariableSpec>& variables,
                           const std::function<std::string(size_t variable)>& more = nullptr);
 std::string OutputsText(const std::vector<ProgramOutput>& outputs);
 // Returns a line that describes a column passed to the program. `what`: "input", "target" or
-// "weight"; `shape`: of one example.
+// "weight"; `shape`: the shape of one example.
 std::string ColumnText(const char* what, const std::string& name,
                        const std::vector<uint64_t>& shape, const char* dtype);
 

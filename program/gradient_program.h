@@ -1,6 +1,6 @@
 // The interface to the code that computes gradients: parameters in, gradients and metrics out.
-// Implemented by Keras models on the CPU and on GPUs, by programs of jobs, and by the simulator's
-// counting model. Used by one thread at a time.
+// Keras models on the CPU and on GPUs, programs of jobs and the simulator's model implement it.
+// Used by one thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -19,12 +19,12 @@
 
 namespace paracord {
 
-// A float32 array for each variable, in the order of variables(), with all elements of the variable
-// or, for a table, with those of a batch's rows (TableRows).
+// A float32 array for each variable, in the order of variables(). The array has all elements of the
+// variable; for a table, GradientProgram::UseRows may restrict the array to some rows.
 using ConstTensors = std::span<const std::span<const float>>;
 using MutableTensors = std::span<const std::span<float>>;
 
-// The rows that a batch reads of each table. A program may derive a class with more data.
+// The rows that one or several batches read of each table. Programs may derive classes from this.
 struct TableRows {
   virtual ~TableRows() = default;
   // For each variable the distinct ids of the rows, ascending; for a growing table ascending within
@@ -34,7 +34,6 @@ struct TableRows {
   // of ids. Empty for other variables; the outer vector may be empty if no table grows.
   std::vector<std::vector<uint32_t>> shards;
 
-  // Whether the variable's ids lie shard after shard.
   bool has_shards(size_t variable) const {
     return variable < shards.size() && !shards[variable].empty();
   }
@@ -43,7 +42,7 @@ struct TableRows {
 // How many values a layer has looked up in its vocabulary, and how many the vocabulary lacks.
 struct LookupCount {
   uint64_t values = 0, unknown = 0;
-  std::string example;  // a value that the vocabulary lacks, for people
+  std::string example;  // one of the values that the vocabulary lacks, for people
 };
 // Keyed by the layer's class and name.
 using LookupCounts = std::map<std::string, LookupCount>;
@@ -73,64 +72,64 @@ class GradientProgram {
   // copies values and gradients.
   virtual bool host_memory() const { return true; }
 
-  // Returns the mean loss over the batch, and writes its gradient with respect to each trainable
-  // variable; for a moving average, the value observed in the batch. `batch_key`, a pure function
-  // of the job's seed and the batch's identity, seeds dropout. `gradients` has an empty span for an
-  // untrained variable. Results may be infinite or NaN. INVALID_ARGUMENT: the batch does not fit
-  // the model (shape, label out of range); RESOURCE_EXHAUSTED: too little memory of the device;
-  // FAILED_PRECONDITION: no machine can compute the batch; DATA_LOSS: the device is lost. After an
-  // error the contents of `gradients` are undefined.
+  // Returns the mean loss over the batch, and writes to `gradients` the loss's gradient with
+  // respect to each trainable variable, but for a moving average the value observed in the batch.
+  // `batch_key`, a pure function of the job's seed and the batch's identity, seeds dropout.
+  // `gradients` has an empty span for an untrained variable. Results may be infinite or NaN.
+  // INVALID_ARGUMENT: the batch does not fit the model (wrong shape, label out of range);
+  // RESOURCE_EXHAUSTED: too little memory of the device; FAILED_PRECONDITION: no machine can
+  // compute the batch; DATA_LOSS: the device is lost. After an error `gradients` is undefined.
   virtual absl::StatusOr<double> ComputeGradients(const Batch& batch, uint64_t batch_key,
                                                   ConstTensors values,
                                                   MutableTensors gradients) = 0;
 
-  // The number of batches that ComputeSum takes, a power of two; 0: ComputeSum is not implemented.
+  // How many batches ComputeSum takes, a power of two; 0: ComputeSum is not implemented.
   virtual size_t replicas() const { return 0; }
   // Computes all batches at once, each on a device of its own. The devices add up the gradients, in
   // any order. Returns the mean loss over each batch, and writes the sum of the batches' gradients.
-  // Errors are those of ComputeGradients and do not tell which batch is at fault; INVALID_ARGUMENT
-  // also if the program cannot add up batches of these sizes.
+  // Errors are those of ComputeGradients and do not tell which batch is at fault. INVALID_ARGUMENT
+  // may also mean that the program cannot add up batches of these sizes.
   virtual absl::StatusOr<std::vector<double>> ComputeSum(std::span<const KeyedBatch> /*batches*/,
                                                          ConstTensors /*values*/,
                                                          MutableTensors /*sum*/) {
     return absl::UnimplementedError("the program adds up no gradients of several batches");
   }
 
-  // Takes the states of the metrics over the last batch of ComputeGradients, computed in training
-  // mode, in the order of metric_names(). The state of the loss, and of a metric that is not
-  // computed in training, is empty. An empty list: no metric is computed in training.
+  // Returns the states of the metrics over the last batch of ComputeGradients, computed in training
+  // mode, in the order of metric_names(), and forgets them. The state of the loss, and of a metric
+  // that is not computed in training, is empty. An empty list: no metric is computed in training.
   virtual std::vector<MetricState> TakeTrainingMetrics() { return {}; }
 
   // Sets a callback for all later ComputeGradients; nullptr removes the callback. ComputeGradients
-  // calls `there`, on its own thread, with a variable whose gradient is complete in `gradients`
-  // while other gradients are still being computed, usually the layers near the losses first. When
-  // ComputeGradients returns OK, all gradients are complete, with or without a call of `there`; if
-  // it fails, the gradients reported before are void.
+  // calls `there`, on its caller's thread, with a variable whose gradient is complete in
+  // `gradients` while other gradients are still being computed, usually first for layers near the
+  // losses. When ComputeGradients returns OK, all gradients are complete, with or without a call of
+  // `there`; when ComputeGradients fails, the gradients reported before must not be used.
   virtual void OnGradient(std::function<void(size_t variable)> there) { (void)there; }
 
   // Returns the table rows that a batch reads, or null if the model has no tables. INVALID_ARGUMENT
-  // if the batch does not fit the model, or has an id, named with its record, outside its table.
+  // if the batch does not fit the model, or has an id outside its table.
   virtual absl::StatusOr<std::shared_ptr<const TableRows>> RowsOf(const Batch& /*batch*/) {
     return nullptr;
   }
   // Until the next call of UseRows, the arrays of tables passed to this program hold only `rows`,
-  // and all batches read no other rows. Null, the initial state: the arrays hold all rows.
+  // and batches read no other rows. Null, the initial state: the arrays hold all rows.
   virtual void UseRows(std::shared_ptr<const TableRows> /*rows*/) {}
 
-  // Computes the state of every metric over the batch, in inference mode, and adds it to `states`;
-  // states[i] belongs to metric_names()[i].
+  // Computes the state of every metric over the batch, in inference mode, and adds the states to
+  // `states`; states[i] belongs to metric_names()[i].
   virtual absl::Status Evaluate(const Batch& batch, ConstTensors values,
                                 std::vector<MetricState>& states) = 0;
 
   // Checks the contents of a batch of any size as ComputeGradients does, but computes nothing. Adds
-  // the batch's lookups in vocabularies to `counts`. Called when a job is checked.
+  // the batch's lookups in vocabularies to `counts`.
   virtual absl::Status LookAt(const Batch& /*batch*/, LookupCounts& /*counts*/) {
     return absl::OkStatus();
   }
 
-  // Returns the model's outputs for the batch in inference mode, a row-major column each.
+  // Returns a row-major column for each output of the model, computed in inference mode.
   virtual absl::StatusOr<std::vector<Column>> Predict(const Batch& batch, ConstTensors values) = 0;
-  // How often the computing process was lost since the last call of TakeLosses, and the reason of
+  // How often the program's process was lost since the last call of TakeLosses, and the reason of
   // the last loss, for people.
   struct Losses {
     uint64_t count = 0;

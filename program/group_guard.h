@@ -1,6 +1,6 @@
-// A helper process that outlives this process. If this process ends without destroying its
-// GroupGuard, as by kill -9, the helper kills a program's process group and removes the program's
-// folder. Without /bin/sh there is no helper. Used by one thread.
+// Starts a helper process that outlives this process. If this process ends without destroying the
+// GroupGuard, as by kill -9, the helper kills the process group of a job's program and removes the
+// program's folder. Without /bin/sh there is no helper. Used by one thread.
 #pragma once
 
 #include <sys/types.h>
@@ -22,7 +22,7 @@ class GroupGuard {
 
  private:
   pid_t pid_ = 0;
-  int end_ = -1;  // the writing end of a pipe; the helper acts when the kernel has closed it
+  int end_ = -1;  // the writing end of a pipe; the helper acts when this end is closed
 };
 
 }  // namespace paracord

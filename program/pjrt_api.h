@@ -1,8 +1,8 @@
 // The part of the PJRT C API that runs programs of StableHLO, declared here anew: the structs, and
-// the functions' indices in PJRT_Api. New minor versions of this ABI only add to it. Fields are
-// named as in the API's own header; tests/program/pjrt_api_test.cc compares the layouts. In
-// struct_size the caller says which size of a struct it knows; PJRT_Api.struct_size shows which
-// functions the plug-in has (PjrtPlugin::Call).
+// the functions' indices in PJRT_Api. New minor versions of the API only add functions and fields.
+// Fields are named as in the API's own header; tests/program/pjrt_api_test.cc compares the layouts.
+// In struct_size the caller says how large the struct is that the caller was compiled with.
+// PJRT_Api.struct_size shows which functions the plug-in has (PjrtPlugin::Call).
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@ struct PjrtSerialized;  // owns the bytes of a serialized executable
 // The element types used here, numbered as in PJRT_Buffer_Type.
 enum class PjrtType : int { kInt32 = 4, kInt64 = 5, kUint32 = 8, kFloat32 = 11 };
 
-// A function's index in PJRT_Api, and its name for messages.
+// A function's index in PJRT_Api, and its name for texts of errors.
 struct PjrtFunction {
   size_t index;
   const char* name;
@@ -51,8 +51,9 @@ struct PjrtApi {
 };
 inline constexpr int kPjrtMajor = 0;
 
-// The arguments of each function, whose results are marked "out". PJRT_Error_Destroy and
-// PJRT_Error_Message return void, the other functions a PjrtError*, which is null for success.
+// The arguments of each function; fields that the function writes are marked "out". The functions
+// PJRT_Error_Destroy and PJRT_Error_Message return void, the other functions return a PjrtError*,
+// which is null after success.
 struct PjrtErrorDestroyArgs {
   static constexpr PjrtFunction kFunction = {0, "PJRT_Error_Destroy"};
   size_t struct_size = sizeof(PjrtErrorDestroyArgs);
@@ -170,7 +171,7 @@ struct PjrtClientCompileArgs {
 
 struct PjrtClientBufferFromHostBufferArgs {
   static constexpr PjrtFunction kFunction = {22, "PJRT_Client_BufferFromHostBuffer"};
-  // The plug-in may read 64-byte aligned memory of the caller until the buffer is destroyed.
+  // Lets the plug-in read the caller's memory in place until the buffer is destroyed.
   static constexpr int kImmutableZeroCopy = 2;
   size_t struct_size = sizeof(PjrtClientBufferFromHostBufferArgs);
   void* extension_start = nullptr;
@@ -224,7 +225,7 @@ struct PjrtExecutableNumOutputsArgs {
   size_t num_outputs = 0;  // out
 };
 
-// Asks for the bytes of a compiled module, which a plug-in of an equal version can load again.
+// Asks for the bytes of a compiled module, which PJRT_Executable_DeserializeAndLoad takes.
 struct PjrtExecutableSerializeArgs {
   static constexpr PjrtFunction kFunction = {49, "PJRT_Executable_Serialize"};
   size_t struct_size = sizeof(PjrtExecutableSerializeArgs);
@@ -272,7 +273,7 @@ struct PjrtLoadedExecuteArgs {
   size_t num_args = 0;
   PjrtBuffer** const* output_lists = nullptr;    // in and out: (num_devices, outputs)
   PjrtEvent** device_complete_events = nullptr;  // in and out: (num_devices)
-  PjrtDevice* execute_device = nullptr;          // where to run a portable executable; else null
+  PjrtDevice* execute_device = nullptr;          // for a portable executable; otherwise null
 };
 
 struct PjrtExecutableDeserializeAndLoadArgs {
@@ -287,7 +288,7 @@ struct PjrtExecutableDeserializeAndLoadArgs {
   size_t overridden_serialized_compile_options_size = 0;
 };
 
-// How an array lies in the host's memory: axes in `minor_to_major`, innermost first; no tiles.
+// How an array lies in the host's memory: `minor_to_major` lists the axes, the innermost first.
 struct PjrtLayout {
   size_t struct_size = offsetof(PjrtLayout, type) + sizeof(int);
   void* extension_start = nullptr;
@@ -300,7 +301,7 @@ struct PjrtLayout {
     const size_t* tile_dim_sizes = nullptr;
     size_t num_tiles = 0;
   } tiled;
-  int type = 0;  // 0: `tiled` holds the layout, rather than a list of strides
+  int type = 0;  // 0: `tiled` has the layout
 };
 
 struct PjrtBufferToHostBufferArgs {

@@ -1,6 +1,5 @@
-// Devices of a PJRT plug-in, on which modules of StableHLO are compiled and run. Any thread may
-// call const functions; a Run is used by one thread. Errors name the plug-in, and the function that
-// failed.
+// Devices of a PJRT plug-in, for which modules of StableHLO are compiled and on which they run. Any
+// thread may call const functions; a Run is used by one thread. Errors name the plug-in.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +18,7 @@ namespace paracord {
 
 uint64_t ElementBytes(PjrtType type);
 
-// Type and shape of an array in the host's memory, which is dense and row-major.
+// The type and shape of an array that lies dense and row-major in the host's memory.
 struct PjrtArray {
   PjrtType type = PjrtType::kFloat32;
   std::vector<int64_t> dims;
@@ -34,7 +33,7 @@ class PjrtClient {
   // A compiled module.
   struct Loaded {
     PjrtOwned<PjrtLoaded> executable;
-    std::vector<PjrtArray> results;  // types and shapes, equal for all replicas
+    std::vector<PjrtArray> results;  // the results' types and shapes, equal for all replicas
   };
   // An array that a Run reads. The memory at `data` must stay unchanged until the Run's destructor.
   struct Argument {
@@ -43,8 +42,8 @@ class PjrtClient {
   };
 
   // Opens the devices with these numbers, or all devices of the plug-in if `devices` is empty.
-  // INVALID_ARGUMENT: a device does not exist here, or is named twice. A GPU plug-in allocates
-  // memory of the opened GPUs alone and on demand, to leave room for other processes.
+  // INVALID_ARGUMENT: a number is given twice, or the plug-in reports no device of that number. A
+  // GPU plug-in allocates memory only on the opened GPUs and only when needed.
   static absl::StatusOr<std::unique_ptr<PjrtClient>> Create(PjrtPlugin plugin,
                                                             std::vector<size_t> devices);
 
@@ -53,23 +52,23 @@ class PjrtClient {
   const std::string& platform() const { return platform_; }  // "cpu", "cuda", "tpu"
   const PjrtPlugin& plugin() const { return plugin_; }
 
-  // `code` is a portable artefact of StableHLO, or MLIR as text. A module of several replicas, as
-  // many as the client has devices, runs on all devices at once; a module of one replica on any.
+  // `code` is a portable artefact of StableHLO, or MLIR as text. With `replicas` above 1, which
+  // must equal devices(), the module runs on all devices at once; otherwise on any one device.
   absl::StatusOr<Loaded> Compile(std::string_view code, uint32_t replicas = 1) const;
 
-  // Returns a module's compiled form. Load accepts the form in a process where CompiledFor and the
-  // plug-in's file are equal. FAILED_PRECONDITION: the plug-in has no function to serialize.
+  // Returns a module's compiled form, for Load in a process with an equal CompiledFor and the same
+  // file of the plug-in. FAILED_PRECONDITION: the plug-in has no function to serialize.
   absl::StatusOr<std::string> Serialize(const Loaded& loaded) const;
   absl::StatusOr<Loaded> Load(std::string_view compiled) const;
-  // Returns everything that determines a compiled form besides the module and the plug-in's file:
-  // versions, platform, kind of the first device, compiler options.
+  // Returns what a compiled form depends on besides the module, the plug-in's file and the machine:
+  // versions, platform, kind of the first device, and the compiler's options.
   absl::StatusOr<std::string> CompiledFor(uint32_t replicas) const;
 
-  // Runs a module and copies its results from the devices, one after another. The destructor waits
-  // until the plug-in no longer uses the caller's memory.
+  // Runs a module once, by Start, and copies its results to the host, each by Fetch and Await. The
+  // destructor waits until the plug-in no longer uses the caller's memory.
   class Run {
    public:
-    // For a module of one replica, on the client's device number `place`, counted from 0.
+    // For a module of one replica. `place`: the device's index among those that the client opened.
     Run(const PjrtClient& client, const Loaded& loaded, size_t place);
     // For a module of several replicas, one on each device of the client.
     Run(const PjrtClient& client, const Loaded& loaded);
@@ -77,12 +76,12 @@ class PjrtClient {
     Run(const Run&) = delete;
     Run& operator=(const Run&) = delete;
 
-    // `arguments` has a list for each replica. Called once, before Fetch.
+    // `arguments` has a list for each replica. Called once, before the first Fetch.
     absl::Status Start(std::span<const std::vector<Argument>> arguments);
     absl::Status Start(const std::vector<Argument>& arguments) { return Start({&arguments, 1}); }
-    // Begins to copy a result of a replica to `to`, where PjrtArray::bytes of memory are needed.
+    // Begins to copy a result of a replica to `to`, which needs room for PjrtArray::bytes() bytes.
     absl::Status Fetch(size_t result, void* to, size_t replica = 0);
-    // Waits until the copy that Fetch has begun is complete. Called once for each Fetch.
+    // Waits until the copy that Fetch has begun is complete. Called at most once for each Fetch.
     absl::Status Await(size_t result, size_t replica = 0);
 
    private:
@@ -99,7 +98,7 @@ class PjrtClient {
     const PjrtClient& client_;
     const Loaded& loaded_;
     std::vector<Replica> replicas_;
-    std::vector<PjrtOwned<PjrtEvent>> done_;  // the plug-in has let go of an argument's memory
+    std::vector<PjrtOwned<PjrtEvent>> done_;  // the memory of an argument is no longer used
   };
 
  private:
@@ -113,7 +112,6 @@ class PjrtClient {
   absl::Status AwaitEvent(PjrtEvent* event) const;
   absl::StatusOr<std::vector<PjrtArray>> ResultsOf(PjrtLoaded* loaded) const;
 
-  // Returns the plug-in's description of a device.
   absl::StatusOr<PjrtDeviceDescription*> Describe(PjrtDevice* device) const;
   // Returns XLA's CompileOptionsProto, serialized.
   absl::StatusOr<std::string> CompileOptions(uint32_t replicas) const;
@@ -121,7 +119,7 @@ class PjrtClient {
   const PjrtPlugin plugin_;
   PjrtOwned<PjrtRawClient> client_;
   std::vector<PjrtDevice*> devices_;  // owned by client_
-  bool first_ = true;                 // devices_ is only the first device of client_
+  bool first_ = true;                 // devices_ has only the first device of client_
   std::string platform_;
 };
 
@@ -131,18 +129,20 @@ absl::Status OfRun(const absl::Status& status);
 
 // Which plug-in and devices a program is computed with.
 struct PjrtUse {
-  std::string device;      // "pjrt:PATH..." (ParsePjrtPlace), or a platform: "cuda:N"
-  bool automatic = false;  // `device` was chosen for the user, and any platform will do
-  int threads = 1;         // limit on the processor threads of a CPU plug-in
-  // If `device` has no number, the GPU number `turn` modulo the count of GPUs is opened.
+  std::string device;      // "pjrt:PATH..." (PjrtPlace), or a platform such as "cpu" or "cuda:N"
+  bool automatic = false;  // the user named no `device`: any platform will do
+  int threads = 1;         // the most processor threads of a CPU plug-in
+  // With several GPUs, number `turn` modulo their count is opened if `device` is "pjrt:PATH"
+  // without a number, or if `automatic` and `device` is a platform.
   uint32_t turn = 0;
   uint64_t memory_max = UINT64_MAX;  // the most bytes of memory that this process may take
 };
 // Counts the NVIDIA GPUs that this process may use, by CUDA_VISIBLE_DEVICES if set, otherwise by
 // the device files in the directory `devices`.
 size_t CountGpus(const std::string& devices = "/dev");
-// Opens the device or devices of `use`. If `use` has no path of a plug-in, opens the first plug-in
-// of PARACORD_PJRT_PLUGINS that is for the platform. NOT_FOUND: there is no such plug-in.
+// Opens the device or devices of `use`. If use.device is a platform, tries the plug-ins of
+// PARACORD_PJRT_PLUGINS in order, and takes the first that opens and is for the platform (if
+// `automatic`, for any platform). NOT_FOUND: there is no such plug-in.
 absl::StatusOr<std::unique_ptr<PjrtClient>> OpenPjrtDevice(const PjrtUse& use);
 
 }  // namespace paracord

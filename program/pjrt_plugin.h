@@ -1,7 +1,7 @@
 // A PJRT plug-in: a library of XLA, or of a vendor of accelerators, that compiles and runs
 // StableHLO. A loaded library stays for the life of the process, because such libraries cannot be
-// unloaded. Calls are checked: a function missing in an old plug-in, or an error from the plug-in,
-// becomes a Status that names the plug-in and the function.
+// unloaded. A call of a function that an old plug-in lacks, or that returns an error, becomes a
+// Status that names the plug-in and the function.
 #pragma once
 
 #include <cstring>
@@ -18,13 +18,14 @@ namespace paracord {
 class PjrtPlugin {
  public:
   // NOT_FOUND: the file does not exist. FAILED_PRECONDITION: the file does not load, or is no
-  // plug-in for version 0 of the API. Other errors: the plug-in does not initialize. `threads`
-  // limits the processor threads of a CPU plug-in, unless the variable PJRT_NPROC is set.
+  // plug-in for version 0 of the API. If the plug-in fails to initialize, returns the plug-in's
+  // error. `threads`: the most processor threads of a CPU plug-in; ignored if the environment
+  // variable PJRT_NPROC is set, as it is after the first Load.
   static absl::StatusOr<PjrtPlugin> Load(const std::string& path, int threads);
 
   const std::string& path() const { return path_; }
-  std::string version() const;  // the plug-in's version of the API, "0.115"
-  bool for_gpus() const;        // true for XLA's GPU plug-in, whose clients have options
+  std::string version() const;  // the plug-in's version of the API, such as "0.115"
+  bool for_gpus() const;        // whether this is XLA's plug-in for GPUs
 
   // Calls the function Args::kFunction.
   template <class Args>
@@ -45,7 +46,6 @@ class PjrtPlugin {
  private:
   PjrtPlugin(std::string path, const PjrtApi* api) : path_(std::move(path)), api_(api) {}
 
-  // Returns null if the plug-in lacks the function.
   template <class Signature>
   Signature* Find(const PjrtFunction& function) const {
     const size_t at = offsetof(PjrtApi, functions) + function.index * sizeof(api_->functions[0]);
@@ -75,13 +75,13 @@ using PjrtOwned = std::unique_ptr<Object, PjrtDeleter<Object>>;
 // "pjrt:PATH:all".
 struct PjrtPlace {
   std::string path;                  // absolute
-  std::vector<size_t> devices = {};  // the numbers; empty: no number was given
+  std::vector<size_t> devices = {};  // the numbers; empty without numbers, and with "all"
   bool all = false;
 };
 bool IsPjrtDevice(const std::string& device);
 PjrtPlace ParsePjrtPlace(const std::string& device);
 
-// The plug-ins listed in PARACORD_PJRT_PLUGINS, separated by colons.
+// Returns the absolute paths listed in the environment variable PARACORD_PJRT_PLUGINS.
 std::vector<std::string> PjrtPluginPaths();
 
 }  // namespace paracord

@@ -1,8 +1,8 @@
 // A gradient program of StableHLO (program_file.h), computed by a PJRT plug-in, with a module for
-// each batch size. A CPU plug-in may read values in place; gradients are copied to the caller.
-// Errors of the file, the plug-in or their match are found at construction, by running the modules
-// once, on zeros. A later failure of the plug-in counts as a lost device, unless the plug-in says
-// INVALID_ARGUMENT or RESOURCE_EXHAUSTED.
+// each batch size. A CPU plug-in may read values in place; gradients are copied to the caller. Make
+// and MakeOnEach run each module once, on zeros, so that they and not ComputeGradients return what
+// is wrong with the file or the plug-in. A later error of the plug-in is DATA_LOSS, a lost device,
+// unless the plug-in returns INVALID_ARGUMENT or RESOURCE_EXHAUSTED.
 #pragma once
 
 #include <cstddef>
@@ -29,29 +29,29 @@ namespace paracord {
 
 class PjrtProgram : public GradientProgram {
  public:
-  // Compiles the program of the job's model for data of this schema, or loads the forms kept in
-  // `compiled`. INVALID_ARGUMENT: the job, its file, the data and the device do not fit together.
+  // Compiles the modules of the job's program for data of this schema, or loads their forms from
+  // `compiled`. INVALID_ARGUMENT: job, file, data, device and plug-in do not fit together.
   static absl::StatusOr<std::unique_ptr<PjrtProgram>> Make(const Job& job, const Batch& schema,
                                                            const PjrtUse& use,
                                                            const CompiledPlace& compiled = {});
-  // Makes a program on each device that `use` names. The programs share a client and the modules,
-  // which are compiled once. The first program also runs the file's steps for several replicas:
-  // INVALID_ARGUMENT if PjrtReplicas::CheckJob or PjrtReplicas::Make refuses these steps.
+  // Makes a program for each device that `use` names. The programs share a client and the modules,
+  // which are compiled once. The first program also runs the file's steps for several replicas, by
+  // ComputeSum. Errors are those of Make, PjrtReplicas::CheckJob and PjrtReplicas::Make.
   static absl::StatusOr<std::vector<std::unique_ptr<PjrtProgram>>> MakeOnEach(
       const Job& job, const Batch& schema, const PjrtUse& use, const CompiledPlace& compiled = {});
-  // Makes the checks of Make and MakeOnEach that need no plug-in. The returned program cannot
-  // compute. `memory_max`: bytes, as in PjrtUse.
+  // Makes the checks of MakeOnEach that need no plug-in. The returned program cannot compute.
   static absl::StatusOr<std::unique_ptr<PjrtProgram>> Check(const Job& job, const Batch& schema,
                                                             uint64_t memory_max);
 
   const std::vector<VariableSpec>& variables() const override { return variables_; }
-  // Empty: loss and metrics of the job are computed from the predictions.
+  // Empty, because Evaluate is not implemented: the caller scores the predictions.
   const std::vector<std::string>& metric_names() const override { return no_metrics_; }
   const std::vector<ProgramOutput>& outputs() const { return file_.outputs; }
   std::vector<uint32_t> BatchSizes() const override { return SizesOf(/*step=*/true); }
   bool host_memory() const override { return client_ == nullptr || client_->platform() == "cpu"; }
-  std::string device() const;                            // for people
-  size_t modules_kept() const { return modules_kept_; }  // modules that were loaded, not compiled
+  std::string device() const;  // for people
+  // Returns how many modules were loaded in their compiled form.
+  size_t modules_kept() const { return modules_kept_; }
 
   absl::StatusOr<double> ComputeGradients(const Batch& batch, uint64_t batch_key,
                                           ConstTensors values, MutableTensors gradients) override;
@@ -79,7 +79,7 @@ class PjrtProgram : public GradientProgram {
   absl::Status MakeTables(const Job& job);
   absl::Status Compile(const CompiledPlace& place);
   absl::Status CompileOne(const ProgramModule& module, const CompiledPlace& place);
-  // Loads and tries the kept compiled form; false: there is none, or the form does not work.
+  // Loads the compiled form in `kept` and runs it once; false: there is none, or it does not work.
   bool TakeKept(const KeptBytes& kept, CompiledModule& compiled) const;
   absl::Status CheckResults(const CompiledModule& compiled) const;
   absl::Status Try(const CompiledModule& compiled) const;
@@ -87,9 +87,9 @@ class PjrtProgram : public GradientProgram {
   PjrtArray ArrayOf(const ProgramModule& module, const ModuleResult& result) const;
   std::vector<uint32_t> SizesOf(bool step) const;
 
-  // Returns the step for `replicas` batches of `examples` each. INVALID_ARGUMENT: there is none.
+  // Returns the step for `replicas` batches of `examples` examples. INVALID_ARGUMENT: none exists.
   absl::StatusOr<const CompiledModule*> StepOf(uint32_t examples, size_t replicas) const;
-  // Takes the batch's columns, and finds the table rows read by the batch.
+  // Checks and converts the batch's columns (PjrtBatch), and finds the table rows that it reads.
   absl::Status Take(const Batch& batch);
   absl::Status PredictSome(const CompiledModule& compiled, ConstTensors values, uint32_t first,
                            uint32_t count, std::vector<Column>& columns);
@@ -100,16 +100,16 @@ class PjrtProgram : public GradientProgram {
   const std::vector<std::string> no_metrics_;
   std::shared_ptr<PjrtClient> client_;  // shared by the programs of MakeOnEach
   size_t place_ = 0;                    // index of this program's device in the client
-  // The file's modules, in order; shared by the programs of MakeOnEach. If the first program's
-  // together_ is null, modules for several replicas are not compiled.
+  // The file's modules, in order; shared by the programs of MakeOnEach. Modules for several
+  // replicas are compiled only if the first program has together_.
   std::shared_ptr<std::vector<CompiledModule>> compiled_ =
       std::make_shared<std::vector<CompiledModule>>();
-  bool keeps_ = false;  // compiled forms are kept for the next start
+  bool keeps_ = false;  // compiled forms are saved for later processes
   size_t modules_kept_ = 0;
   std::vector<VariableSpec> variables_;  // in the form stored by the ps
   ProgramTables tables_;
   PjrtBatch batch_;                         // the batch being computed
-  std::shared_ptr<const TableRows> rows_;   // the table rows that values hold; null: all rows
+  std::shared_ptr<const TableRows> rows_;   // the rows of the last UseRows; null: all rows
   std::unique_ptr<PjrtReplicas> together_;  // null: this program runs no module for replicas
   std::function<void(size_t)> there_;
 };

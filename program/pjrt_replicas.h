@@ -1,6 +1,5 @@
 // Runs modules of StableHLO that were exported for several replicas: each device of a client
-// computes a batch, and an all-reduce in the module adds up the gradients of all batches. Used by
-// one thread.
+// computes a batch, and an all-reduce in the module adds up the gradients. Used by one thread.
 #pragma once
 
 #include <memory>
@@ -24,19 +23,20 @@ class PjrtReplicas {
   // INVALID_ARGUMENT if the file has steps for several replicas, unless the job has `consistency`
   // "sync" and `reduce` "fast". A job whose strategy is not chosen yet counts as synchronous.
   static absl::Status CheckJob(const Job& job, const ProgramFile& file);
-  // INVALID_ARGUMENT unless the client has as many devices as the file has replicas. `file`,
-  // `schema`, `tables` and `client` must outlive this object. `use` has opened the client.
+  // INVALID_ARGUMENT if the client has not as many devices as the file has replicas, or if the data
+  // do not fit the file. `file`, `schema`, `tables` and `client` must outlive this object. `use`:
+  // what the client was opened with.
   static absl::StatusOr<std::unique_ptr<PjrtReplicas>> Make(const ProgramFile& file,
                                                             const Batch& schema,
                                                             const ProgramTables& tables,
                                                             const PjrtClient& client,
                                                             const PjrtUse& use);
 
-  // Runs a module once, with equal arguments on each device, and copies each result to `taken`,
-  // which must have room for the largest.
+  // Runs a module once, with equal arguments on each device, and copies one result after another to
+  // `taken`, which must have room for the largest.
   absl::Status Try(const CompiledModule& compiled,
                    const std::vector<PjrtClient::Argument>& arguments, void* taken) const;
-  // GradientProgram::ComputeSum, by the module `step`, which is for batches.size() replicas.
+  // Does GradientProgram::ComputeSum by the module `step`, which is for batches.size() replicas.
   absl::StatusOr<std::vector<double>> Compute(const CompiledModule& step,
                                               std::span<const KeyedBatch> batches,
                                               ConstTensors values, MutableTensors sum);

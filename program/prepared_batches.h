@@ -1,5 +1,6 @@
-// A BatchFeed that reads the batches announced in `upcoming` ahead, on a thread of its own. If Get
-// asks for another batch than the announced one, what was read ahead is dropped.
+// A BatchFeed that reads the batches in the `upcoming` of the last Get ahead, on a thread of its
+// own. If the next Get does not ask for the first of these batches, or announces others in place of
+// the rest, what was read ahead is dropped.
 #pragma once
 
 #include <cstddef>

@@ -2,7 +2,7 @@
 // hangs or breaks the protocol counts as lost: a new child is started and computes the batch anew.
 // If children are lost at three batches within a minute, the error is DATA_LOSS, as for a lost
 // device. If three children are lost at a single batch, the error is FAILED_PRECONDITION: no
-// machine can compute the batch. While the process leaves, the error is CANCELLED.
+// machine can compute the batch. After RunningChildren::EndAll a lost child means CANCELLED.
 #pragma once
 
 #include <cstdint>
@@ -26,17 +26,18 @@ namespace paracord {
 
 // How this process runs programs of jobs.
 struct ProgramUse {
-  bool allowed = false;  // whether commands in jobs may run: they are code of the job's author
+  bool allowed = false;  // whether commands of jobs may run, which are code of the job's author
   std::string device;    // PARACORD_DEVICE in the child's environment
   std::string task;      // PARACORD_TASK in the child's environment
-  int threads = 1;       // OMP_NUM_THREADS in the child's environment, unless set in this process's
+  // OMP_NUM_THREADS in the child's environment, unless this process's environment has the variable.
+  int threads = 1;
   // Where compiled StableHLO modules are kept.
   CompiledPlace compiled = {};
   bool compiles = true;  // false: modules of StableHLO are only checked, without a plug-in
   uint64_t memory_max = UINT64_MAX;  // the most bytes of memory that this process may take
   // Called on any thread with each line of the child's output, and with the reason of each restart.
   std::function<void(const std::string& line)> log;
-  // The registry of running children, which a process that exits without destructors ends.
+  // The registry that children are entered in; null: none.
   std::shared_ptr<RunningChildren> running = nullptr;
 };
 
@@ -49,7 +50,7 @@ class ProcessProgram : public GradientProgram {
   ~ProcessProgram() override;  // says "bye" to the child, waits up to 2 s, then kills the child
 
   const std::vector<VariableSpec>& variables() const override { return variables_; }
-  // The metrics that the program evaluates itself; empty if it evaluates none.
+  // The metrics that the program itself evaluates; empty: none.
   const std::vector<std::string>& metric_names() const override { return hello_.metrics; }
   const std::vector<ProgramOutput>& outputs() const { return hello_.outputs; }
   std::vector<uint32_t> BatchSizes() const override { return hello_.batches; }
@@ -69,22 +70,23 @@ class ProcessProgram : public GradientProgram {
 
  private:
   ProcessProgram(ProgramSpec spec, ProgramUse use, const Batch& schema, Job job);
-  absl::Status Launch();  // starts a child, which must declare what the first child has declared
+  // Starts a child. A later child must declare what the first has declared (CheckSameHello).
+  absl::Status Launch();
   absl::StatusOr<ProgramHello> TakeHello();
   absl::Status LayOutFirst(ProgramHello hello);
   absl::Status TellLayout();
-  // Gives batch and values to the child, which is started if need be, and calls `act`. Repeats this
-  // while `act` returns UNAVAILABLE, which means a lost child.
+  // Starts a child if there is none, gives it the batch and the values, and calls `act`. If `act`
+  // returns UNAVAILABLE, which means a lost child, begins anew, unless AfterLoss returns an error.
   template <class Act>
   absl::Status WithChild(const Batch& batch, ConstTensors values, const Act& act);
-  // `times`: how many children were lost at the present batch.
+  // Counts a lost child. `times`: how many children were lost at the present batch.
   absl::Status AfterLoss(const absl::Status& why, size_t times);
   absl::Status Check(const Batch& batch) const;
   absl::Status SameAsBefore(const Batch& batch) const;
   absl::StatusOr<RowsInUse> RowsFor(const Batch& batch) const;
   void SayRows(nlohmann::json& request) const;
   int64_t start_ms() const { return int64_t{job_.timeouts.start_s} * 1000; }
-  // Sends a request, unless null, and waits for an answer. INVALID_ARGUMENT: an answered error.
+  // Sends a request, unless null, and waits for an answer. An answered error is INVALID_ARGUMENT.
   absl::StatusOr<nlohmann::json> Ask(const nlohmann::json& request);
   absl::Status Step(const nlohmann::json& request, MutableTensors gradients,
                     std::vector<bool>& reported, double& loss);
@@ -106,7 +108,7 @@ class ProcessProgram : public GradientProgram {
   std::shared_ptr<const TableRows> rows_;
   RowsInUse in_use_;  // rows of the batch being computed
   std::function<void(size_t)> there_;
-  std::deque<int64_t> losses_ms_;  // times of the first loss at each batch, in the last minute
+  std::deque<int64_t> losses_ms_;  // when the first child was lost at each batch, for a minute
   Losses losses_;                  // lost children since the last TakeLosses
 };
 

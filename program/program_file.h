@@ -1,6 +1,6 @@
 // Reads a program file: a model that an exporter (python/paracord) has written as a JSON document,
-// with variables, columns, and modules, each for a step or a prediction of one batch size.
-// program/PROGRAM_FILE.md has an example. Does no I/O.
+// with variables, columns and modules. Each module is for a step or for a prediction, and for one
+// batch size. program/PROGRAM_FILE.md has an example. Does no I/O.
 #pragma once
 
 #include <cstddef>
@@ -20,32 +20,32 @@ inline constexpr int kProgramFormat = 1;
 
 enum class ColumnType { kFloat32, kInt32, kInt64 };
 
-// A column that the modules take; the shape is of one example.
+// A column that the modules take. `shape`: the shape of one example.
 struct ProgramColumn {
   std::string name;
   std::vector<uint64_t> shape;
   ColumnType type = ColumnType::kFloat32;
 };
 
-// The meaning of a module's argument. `index`: which of the file's variables, inputs, targets or
-// weights the argument is. kKey: the batch_key of GradientProgram::ComputeGradients.
+// The meaning of a module's argument. kKey: the batch_key of GradientProgram::ComputeGradients. For
+// the other kinds `index` is the index in the file's variables, inputs, targets or weights.
 struct ModuleArgument {
   enum class Kind { kVariable, kInput, kTarget, kWeight, kKey } kind = Kind::kKey;
   size_t index = 0;
-  uint64_t rows = 0;  // if the variable is a table, how many rows the module takes; otherwise 0
+  uint64_t rows = 0;  // for a variable that is a table, how many rows are passed; otherwise 0
 };
 
-// The meaning of a module's result. `index`: which of the file's variables or outputs it is for.
+// The meaning of a module's result. `index`: which variable (kGradient) or output (kOutput).
 struct ModuleResult {
   enum class Kind { kLoss, kGradient, kOutput } kind = Kind::kLoss;
   size_t index = 0;
 };
 
 struct ProgramModule {
-  bool step = false;   // true: the module computes loss and gradients; false: a prediction
+  bool step = false;   // true: the module computes loss and gradients; false: it predicts
   uint32_t batch = 0;  // the number of examples
-  // Above 1, the module runs on as many devices at once, each with a batch of its own, whose loss
-  // the device returns. Each device returns the sums of the gradients of all batches.
+  // Above 1, the module runs on so many devices at once, each with a batch of its own. Each device
+  // returns the loss over its own batch, and the sums of the gradients of all batches.
   uint32_t replicas = 1;
   std::vector<ModuleArgument> arguments;
   std::vector<ModuleResult> results;
@@ -62,14 +62,14 @@ struct ProgramFile {
   std::vector<ProgramModule> modules;
 };
 
-// Returns how many rows of a table the module takes; 0 if the variable is no table or no argument.
+// Returns ModuleArgument::rows of the variable; 0 if the variable is no argument.
 uint64_t RowsOfTable(const ProgramModule& module, size_t variable);
 
-// Returns the number of replicas of the steps that have more than one; 1 if no step has.
+// Returns ProgramModule::replicas of the steps for several replicas; 1 if the file has none.
 uint32_t ReplicasOf(const ProgramFile& file);
 
-// INVALID_ARGUMENT says what is wrong. Each step in the result has the loss and each gradient once,
-// each prediction has each output once.
+// INVALID_ARGUMENT says what is wrong. In the returned file each step has as results the loss and
+// the gradient of each trained variable, each once, and each prediction has each output once.
 absl::StatusOr<ProgramFile> ReadProgramFile(const nlohmann::json& document);
 
 }  // namespace paracord

@@ -1,5 +1,5 @@
 // A private temporary folder with the files of a job's program. The destructor removes the folder.
-// If the process was killed, Make in a later process of the same user removes the folder.
+// A later Make by the same user with the same parent removes the folder of a killed process.
 #pragma once
 
 #include <map>
@@ -12,8 +12,8 @@ namespace paracord {
 
 class ProgramFolder {
  public:
-  // Makes a folder below `parent` or, if `parent` is "", below TMPDIR or /tmp. `files`: the texts
-  // of the files, keyed by path relative to the folder.
+  // Makes a folder below `parent`; if `parent` is "", below TMPDIR or, without this variable, below
+  // /tmp. `files`: the files' texts, keyed by their paths relative to the new folder.
   static absl::StatusOr<std::unique_ptr<ProgramFolder>> Make(
       const std::map<std::string, std::string>& files, const std::string& parent = "");
   ~ProgramFolder();

@@ -1,5 +1,5 @@
-// The memory shared by a program's process (the child) and this process: a batch and values go in,
-// gradients and outputs come out. Used by one thread at a time.
+// The memory that the process of a job's program (the child) shares with this process, which writes
+// batches and values, and reads gradients and outputs. Used by one thread at a time.
 #pragma once
 
 #include <array>
@@ -23,17 +23,18 @@ class ProgramMemory {
       : layout_(layout), tables_(tables) {}
   void Map(std::span<char> memory) { memory_ = memory; }
 
-  // Writes the columns of a batch; ids become their local numbers in `use`. INVALID_ARGUMENT if a
-  // column that the child takes as int64 holds a value that is no exact integer of int64.
+  // Writes the columns of a batch, and in place of each id of a table the id's local number
+  // (program_tables.h) in `use`. INVALID_ARGUMENT if a column that the child takes as int64 has a
+  // value that is no integer, or of which the exact integer is unknown or beyond int64.
   absl::Status PutBatch(const Batch& batch, const RowsInUse& use);
-  // Returns PutBatch's error without writing, for a batch of any size.
+  // Returns the error that PutBatch would return, but writes nothing. For a batch of any size.
   absl::Status CheckBatch(const Batch& batch, const RowsInUse& use);
   void PutValues(ConstTensors values, const RowsInUse& use);
-  // Returns how many rows of a variable declared as a table the child gets.
+  // Returns how many rows the child gets of a variable that it declares as a table.
   uint64_t Rows(size_t variable, const RowsInUse& use) const;
 
   void TakeGradient(size_t variable, const RowsInUse& use, std::span<float> to) const;
-  // Returns the first `numbers` numbers of an output.
+  // Returns the first `numbers` elements of an output.
   std::span<const float> Output(size_t output, uint64_t numbers) const {
     return {At(layout_->outputs[output]), numbers};
   }

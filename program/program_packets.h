@@ -1,5 +1,6 @@
-// The packets of proto/PROGRAM.md: in its hello a program's process (the child) declares variables
-// and outputs, and the worker announces the layout of the shared memory. Does no I/O.
+// The first packets of proto/PROGRAM.md. In a hello, of one or more packets, the process of a job's
+// program (the child) declares variables and outputs. Then this process announces the layout of the
+// memory file that both share. Does no I/O.
 #pragma once
 
 #include <cstdint>
@@ -26,17 +27,18 @@ struct ProgramHello {
   std::vector<VariableSpec> variables;
   std::map<size_t, DeclaredTable> tables;  // keyed by the variable's index
   std::vector<uint32_t> batches;           // supported batch sizes; empty: all sizes
-  std::vector<std::string> metrics;        // what the program evaluates, "loss" first; may be empty
+  std::vector<std::string> metrics;        // evaluated by the program, "loss" first; may be empty
   std::vector<ProgramOutput> outputs;
-  // The columns wanted as int64, not float32: "inputs", "targets" or "weights", and the name.
+  // The columns that the child takes as int64 and not as float32, as pairs: "inputs", "targets" or
+  // "weights", and the column's name.
   std::set<std::pair<std::string, std::string>> int64_columns;
 };
 
-// Adds a packet of a hello; true: another packet follows. INVALID_ARGUMENT says what is wrong.
+// Adds a packet to `hello`. True: another packet follows. INVALID_ARGUMENT says what is wrong.
 absl::StatusOr<bool> AddHello(const nlohmann::json& packet, ProgramHello& hello);
-// Checks a hello to which all packets were added.
+// Checks a hello after its last packet was added.
 absl::Status CheckHello(const ProgramHello& hello);
-// INVALID_ARGUMENT if a restarted program declares anything else than before, save initializers.
+// INVALID_ARGUMENT if `now`, of a restarted program, differs from `before` beyond initializers.
 absl::Status CheckSameHello(const ProgramHello& before, const ProgramHello& now);
 
 struct PlacedColumn {
@@ -47,13 +49,13 @@ struct PlacedColumn {
 // The layout of the memory file. Offsets are in bytes and multiples of 64.
 struct ProgramLayout {
   uint32_t batch = 0;  // the most examples of a batch
-  uint64_t bytes = 0;  // the size of the file
-  // Offsets of each variable's values, and of its gradient (nullopt: no gradient).
+  uint64_t bytes = 0;  // the size of the memory file
+  // For each variable the offsets of its values, and of its gradient (nullopt: no gradient).
   std::vector<uint64_t> values;
   std::vector<std::optional<uint64_t>> gradients;
   std::vector<std::optional<uint64_t>> rows;  // TableRoom::rows
   std::vector<PlacedColumn> inputs, targets, weights;
-  std::vector<uint64_t> outputs;  // offsets
+  std::vector<uint64_t> outputs;  // for each output its offset
 };
 
 struct TableRoom {
@@ -62,11 +64,10 @@ struct TableRoom {
   std::set<std::string> inputs;  // the names of the inputs that hold ids of tables
 };
 
-// INVALID_ARGUMENT if the data have strings or lack one of the hello's int64_columns, or if the
-// memory file would exceed 2^46 bytes.
+// `batch`: the most examples. INVALID_ARGUMENT if a column of the data has strings, if the data
+// lack one of the hello's int64_columns, or if the memory file would exceed 2^46 bytes.
 absl::StatusOr<ProgramLayout> LayOut(const ProgramHello& hello, const Batch& schema, uint32_t batch,
                                      const TableRoom& tables);
-// Returns the packets that announce the layout to the child.
 std::vector<nlohmann::json> LayoutPackets(const ProgramLayout& layout, const Batch& schema);
 
 }  // namespace paracord

@@ -1,9 +1,9 @@
-// The tables of a program, in a process (proto/PROGRAM.md) or of StableHLO (PROGRAM_FILE.md):
-// variables of which the program receives only the rows that a batch reads, and in place of each id
-// a local number, the index of the id's row among these rows. Immutable; any thread.
+// The tables of a job's program, which runs in a process (proto/PROGRAM.md) or is of StableHLO
+// (PROGRAM_FILE.md). Of a table the program receives only the rows that a batch reads, and in place
+// of each id a local number: the index of the id's row among the received rows. Thread-safe.
 //
-// The program's row 0 belongs to id 0, often used for "nothing": if a batch lacks id 0, row 0 is
-// zeros, and the batch's rows begin at 1.
+// The received row 0 always belongs to id 0, which often means "nothing": if a batch lacks id 0,
+// the received row 0 is zeros, and the local numbers of the batch's ids begin at 1.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ namespace paracord {
 
 // The rows that a batch reads of each table, with the local numbers of the batch's ids.
 struct ProgramRows : TableRows {
-  // For each input of the data the local numbers of its ids; empty for an input without ids.
+  // For each input of the data the local numbers of its ids; empty if no table reads the input.
   std::vector<std::vector<int64_t>> numbers;
 
   // The local number of the first of the variable's `ids`: 1 if row 0 is the extra row of zeros.
@@ -35,7 +35,7 @@ struct ProgramRows : TableRows {
 
 struct RowsInUse {
   std::shared_ptr<const ProgramRows> rows;  // the rows that the batch reads; null: no tables
-  bool whole = false;  // the caller's arrays of tables hold all rows; false: only `rows`
+  bool whole = false;  // true: the caller's arrays of tables hold all rows; false: only `rows`
 
   // How many rows of a table the program receives, including an extra row of zeros.
   uint64_t Count(size_t variable) const {
@@ -50,21 +50,20 @@ struct RowsInUse {
 class ProgramTables {
  public:
   ProgramTables() = default;
-  // Takes the tables that the program declares; of tables that the job wants "dense", the program
-  // receives all rows. Changes `variables` from how the program declares them to how the ps store
-  // them. INVALID_ARGUMENT says what is wrong.
+  // Takes the tables that the program declares. A table that the job wants "dense" is none for the
+  // ps, and the program receives all its rows. Changes `variables` from how the program declares
+  // them to how the ps store them. INVALID_ARGUMENT says what is wrong.
   static absl::StatusOr<ProgramTables> Make(const Job& job, const ProgramHello& hello,
                                             const Batch& schema,
                                             std::vector<VariableSpec>& variables);
 
-  // Whether by_rows() holds for any variable, and whether declared() does.
-  bool any() const { return any_; }
-  bool declares() const { return !groups_.empty(); }
+  bool any() const { return any_; }                   // whether by_rows() is true for a variable
+  bool declares() const { return !groups_.empty(); }  // whether declared() is true for a variable
   bool declared(size_t variable) const { return room_.rows[variable].has_value(); }
-  // Whether the program receives only the rows read by a batch.
+  // Whether the program receives only the rows of the variable that a batch reads.
   bool by_rows(size_t variable) const { return declared(variable) && !dense_[variable]; }
   const TableRoom& room() const { return room_; }
-  uint64_t width(size_t variable) const { return widths_[variable]; }  // how many numbers a row has
+  uint64_t width(size_t variable) const { return widths_[variable]; }  // the elements of a row
 
   // Describes a declared table for people, as the end of a line; "" for other variables.
   std::string Describe(size_t variable) const;
@@ -73,20 +72,21 @@ class ProgramTables {
   absl::StatusOr<std::shared_ptr<const ProgramRows>> RowsOf(const Batch& batch) const;
   // INVALID_ARGUMENT if `rows` has more ids of a table than the program declares as its capacity.
   absl::Status CheckRoom(const ProgramRows& rows) const;
-  // `rows`: those given to UseRows. If null, the result has RowsOf(batch), and `whole` is true.
+  // `rows`: those of the last GradientProgram::UseRows. If `rows` is null, the result has
+  // RowsOf(batch), and `whole` is true.
   absl::StatusOr<RowsInUse> InUse(const Batch& batch,
                                   const std::shared_ptr<const TableRows>& rows) const;
 
-  // Writes the rows of a table that the program receives, taken from the caller's `values`, and
-  // returns the end of the written rows.
+  // Copies the rows of a table that the program receives from the caller's array `values` to `to`,
+  // and returns the end of the written rows.
   float* PutRows(size_t variable, const RowsInUse& use, std::span<const float> values,
                  float* to) const;
-  // Copies a table's gradient from the program's rows at `from` to the caller's array `to`.
+  // Copies a table's gradient from the program's array `from` to the caller's array `to`.
   void TakeGradient(size_t variable, const RowsInUse& use, const float* from,
                     std::span<float> to) const;
 
  private:
-  // Tables that read equal inputs and hence share the local numbers.
+  // Tables that read the same inputs and hence have the same local numbers.
   struct Group {
     std::vector<size_t> inputs;  // indices among the data's inputs, ascending
     std::vector<size_t> variables;

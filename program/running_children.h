@@ -1,5 +1,5 @@
-// The children of this process that run programs of jobs. A daemon exits without destructors,
-// because threads may still run, and ends its children by EndAll instead. Any thread.
+// The registry of the children of this process that run programs of jobs. A daemon exits without
+// calling destructors, because threads may still run; EndAll ends the children then. Thread-safe.
 #pragma once
 
 #include <set>
@@ -12,13 +12,13 @@ class ChildProcess;
 
 class RunningChildren {
  public:
-  // Says "bye" to all children that were added, waits up to 2 s for the children to leave, kills
-  // the rest and removes all folders. From then on Add refuses.
+  // Says "bye" to all children in the registry, waits up to 2 s for the children to end, kills what
+  // is left of them and removes their folders.
   void EndAll();
-  // Whether EndAll has begun: from then on the end of a child is no error.
+  // Whether EndAll has begun. If so, the end of a child is no error.
   bool ended() const;
 
-  // Called by a child that has started. False after EndAll has begun: the child must end.
+  // Called for a child that has started. False if EndAll has begun: the caller must end the child.
   bool Add(ChildProcess* child);
   void Remove(ChildProcess* child);
 

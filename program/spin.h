@@ -1,7 +1,7 @@
-// Decides whether to poll for a message (to spin) before sleeping. A sleeping CPU takes tens of
-// microseconds to wake up, longer than a short step; but polling in vain takes CPU time from
-// others. Hence after three spins in a row in vain only every 32nd wait begins with a spin, until a
-// message comes during one. Used by one thread.
+// Decides whether a thread that waits for a message polls (spins) before it sleeps. A sleeping CPU
+// takes tens of microseconds to wake up, longer than a short step. But a spin during which no
+// message comes has wasted CPU time. Hence after three such spins in a row only every 32nd wait
+// begins with a spin, until a message comes during a spin. Used by one thread.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +12,15 @@ class Spin {
  public:
   static constexpr int64_t kNs = 100'000;  // the longest spin
 
-  // `allowed`: whether there is a CPU to spare; otherwise Try is always false.
+  // `allowed`: whether there is a CPU to spare. If not, Try always returns false.
   explicit Spin(bool allowed) : allowed_(allowed) {}
 
-  // Whether to spin in the next wait; if true, call Ended after the spin.
+  // Returns whether the next wait begins with a spin. If so, the caller calls Ended after it.
   bool Try() {
     if (!allowed_) return false;
     return misses_ < kMissesMax || ++waits_ % kSeldom == 0;
   }
-  // Says whether the message came during the spin.
+  // `in_time`: whether the message came during the spin.
   void Ended(bool in_time) {
     misses_ = in_time ? 0 : misses_ < kMissesMax ? misses_ + 1 : kMissesMax;
   }

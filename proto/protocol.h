@@ -1,4 +1,4 @@
-// Method names and the version of the wire.
+// The names of the methods, and the version of the protocol between processes.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@ inline constexpr uint32_t kProtocol = 13;
 // Every generation is below kGenerationMax, which counting up never reaches.
 inline constexpr uint64_t kGenerationMax = uint64_t{1} << 62;
 
-// The value of StatusRequest.history_from of a caller that wants no history of the epochs.
+// A caller that wants no history of the epochs sets StatusRequest.history_from to kNoHistory.
 inline constexpr uint64_t kNoHistory = ~uint64_t{0};
 
-// Messages with values or gradients are encoded in parts of about this many bytes.
+// A message with values or gradients is encoded in parts of about this many bytes.
 inline constexpr uint64_t kPieceBytes = uint64_t{1} << 20;
 
 namespace method {

@@ -1,5 +1,6 @@
 // The only table of access rights (docs/security.md, "Who may call what"). gRPC, streams and shared
-// memory check a call here before they parse its body. A call that is not listed is refused.
+// memory check a call here before they parse its body. A peer with a certificate may make no call
+// that is not listed.
 #pragma once
 
 #include <optional>
@@ -29,25 +30,26 @@ bool Allowed(std::string_view method, PeerRole role);
 std::optional<PeerRole> ServerOf(std::string_view method);
 
 // Returns whether a peer may serve, at `address`, the calls that daemons of `role` serve. The
-// peer's certificate must name the role. In a cluster without ps, worker N's certificate also
-// serves a ps's calls at worker N's address, and worker 0's certificate serves the coordinator's
-// calls if there is no chief. A certificate without an index, for every worker, serves a ps's calls
-// at any worker's address, but never the coordinator's calls.
+// peer's certificate must name the role. But in a cluster without ps, a peer with worker N's
+// certificate may also serve a ps's calls at worker N's address, and a peer with worker 0's
+// certificate the coordinator's calls if there is no chief. A peer with a certificate for every
+// worker, without an index, may serve a ps's calls at any worker's address, and never the
+// coordinator's calls.
 bool Serves(const PeerIdentity& peer, PeerRole role, const std::string& address,
             const NodeRights& nodes);
-// Returns who should serve the calls of `role` at `address`, for messages: "a ps", or "worker:1,
-// which is the ps at this address".
+// Returns who should serve the calls of `role` at `address`, for errors: "a ps", "worker:0, the
+// coordinator", or "worker:1, which is the ps at this address".
 std::string ServerText(PeerRole role, const std::string& address, const NodeRights& nodes);
 
-// Returns whether a peer may make the calls of `role`: its certificate has the role, or is worker
-// 0's in a cluster where worker 0 is also the coordinator.
+// Returns whether a peer may make the calls of `role`: its certificate has the role; or the role is
+// the coordinator's, worker 0 is also the coordinator, and the certificate is worker 0's.
 bool CallsAs(const PeerIdentity& peer, PeerRole role, const NodeRights& nodes);
 
 // What the peer of a connection may do.
 class Access {
  public:
   // Allows every call: the connection stays on this machine, or --insecure is given, or the peer
-  // has shown the token, which all clients share.
+  // has shown the token, which is the same for all clients.
   Access() = default;
   // Allows the calls that the table grants to the roles of `peer` (CallsAs).
   explicit Access(PeerIdentity peer, const NodeRights& nodes = {});

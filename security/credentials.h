@@ -1,9 +1,9 @@
 // The certificate, key, token and trusted authorities of this process, read from the files in
-// SecurityOptions. When a caller asks for the keys, changed files are reloaded, at most once a
-// second; unknown tokens of clients make it up to ten times a second. New connections use the new
-// keys, and existing connections keep the keys of their handshake. One thread at a time reads the
-// files, without a lock. Other callers meanwhile get the old keys, so a hanging file system blocks
-// one thread and not every listener. Files that do not match each other, as in the middle of a
+// SecurityOptions. When a caller asks for the keys, the files are read again, at most once a
+// second, or ten times a second if clients show unknown tokens. New connections use the new keys,
+// and existing connections keep the keys of their handshake. One thread at a time reads the files,
+// without a lock. Other callers meanwhile get the old keys, so a hanging file system blocks one
+// thread and not every listener. Files that do not match each other, as in the middle of a
 // replacement, are ignored until they match. Shared by all listeners and links of a process;
 // thread-safe. Never logs a key or token, or puts one into an error.
 #pragma once
@@ -33,7 +33,7 @@ inline constexpr std::string_view kHttp2Protocol = "h2";
 inline constexpr std::string_view kStreamProtocol = "paracord/1";
 inline constexpr std::string_view kHttpsProtocol = "http/1.1";
 
-// The certificate of a peer, kept to be verified again during the connection.
+// The certificate of a peer, kept so that it can be verified again during the connection.
 class PeerCertificate {
  public:
   PeerCertificate() = default;  // no certificate
@@ -47,7 +47,7 @@ class PeerCertificate {
 
  private:
   friend class Credentials;
-  // A listener and its connections share these two objects.
+  // Copies of this object, in a listener and its connections, share the certificate and the chain.
   std::shared_ptr<X509> certificate_;
   std::shared_ptr<STACK_OF(X509)> chain_;
   // The version of the keys with which ProblemOf last found no problem; 0: none. ProblemOf verifies
@@ -60,7 +60,7 @@ class Credentials {
   // A consistent, immutable set of the files' contents.
   struct Keys {
     uint64_t version = 0;   // grows by 1 with each reload that changes the contents
-    std::string chain_pem;  // the own certificate and its chain; empty without a certificate
+    std::string chain_pem;  // this process's certificate and its chain; empty: none
     std::string key_pem;
     std::string ca_pem;
     std::string crl_pem;              // empty without lists of revoked certificates
@@ -80,9 +80,9 @@ class Credentials {
     std::shared_ptr<SSL_CTX> https;
   };
 
-  // Reads the files. Errors name the file: those of the file system, INVALID_ARGUMENT, and
-  // UNAVAILABLE if the certificate has expired or the key is another's. `files` must outlive the
-  // credentials. The options must have TLS and have passed CheckSecurityOptions.
+  // Reads the files. Errors name the file: errors of Files, INVALID_ARGUMENT if the contents are
+  // wrong, and UNAVAILABLE if the certificate has expired or belongs to another key. `files` must
+  // outlive the credentials. The options must have TLS and have passed CheckSecurityOptions.
   static absl::StatusOr<std::shared_ptr<Credentials>> Load(
       const SecurityOptions& options, Files& files,
       std::function<int64_t()> now_ms = [] { return SteadyMs(); });
@@ -95,21 +95,21 @@ class Credentials {
   // Returns OK if the peer may read pages, after a handshake with the `https` context; else
   // UNAUTHENTICATED or PERMISSION_DENIED.
   absl::Status CheckReader(SSL* ssl);
-  // Returns the identity of a peer with these URIs in its verified certificate. UNAUTHENTICATED if
-  // they name none, or one of another cluster.
+  // Returns the identity of a peer with these URIs in its verified certificate. UNAUTHENTICATED,
+  // unless exactly one of them is an identity, and is of the own cluster.
   absl::StatusOr<PeerIdentity> PeerNamed(const std::vector<std::string>& uris);
 
-  // Returns why an existing connection must end: the peer's certificate, or one of its chain, has
-  // expired or is revoked; else "". The text is a sentence about the certificate. Removing an
-  // authority ends no connection, so that an operator can replace authorities during training.
+  // Returns why an existing connection must end, such as that the peer's certificate, or one of its
+  // chain, has expired or is revoked; else "". Removing an authority ends no connection, so that an
+  // operator can replace authorities during training.
   std::string ProblemOf(const PeerCertificate& peer);
 
   // The further roles of workers' certificates, from the options.
   const NodeRights& nodes() const { return options_.nodes; }
   // Returns whether clients may show a token instead of a certificate.
   bool takes_token() const { return !options_.token_file.empty(); }
-  // Returns whether `text` is the token. Compares in constant time. A replaced token stays valid
-  // for five minutes, because processes reload the file at different times.
+  // Returns whether `text` is the token. Compares in constant time. The token before a replacement
+  // stays valid for five minutes, because processes reload the file at different times.
   bool IsToken(std::string_view text);
 
  private:

@@ -10,7 +10,7 @@
 namespace paracord {
 
 // The further roles of a worker's certificate in a cluster without ps, where workers also hold the
-// variables. Empty in a cluster with ps.
+// variables. In a cluster with ps there are none.
 struct NodeRights {
   // Addresses of the workers by index. Worker N is also ps N, but only at its own address.
   std::vector<std::string> ps = {};
@@ -18,12 +18,12 @@ struct NodeRights {
 };
 
 struct SecurityOptions {
-  std::string cert;               // path of the own certificate and its chain, PEM; empty: none
-  std::string key;                // path of the certificate's private key, PEM; empty: none
-  std::string ca;                 // path of the authorities' certificates, PEM; empty: no TLS
-  std::string token_file;         // path of the token that replaces a client's certificate
-  std::string cluster;            // cluster of all peers; empty: the own certificate's
-  bool insecure = false;          // connections to other machines may be in plain text
+  std::string cert;        // path of this process's certificate and chain, PEM; empty: none
+  std::string key;         // path of the certificate's private key, PEM; empty: none
+  std::string ca;          // path of the authorities' certificates, PEM; empty: no TLS
+  std::string token_file;  // path of the token that replaces clients' certificates; empty: none
+  std::string cluster;     // cluster of all peers; empty: that of the certificate
+  bool insecure = false;   // connections to other machines may be in plain text
   std::string http_clients = {};  // roles that may read --http's pages, comma-separated; empty: all
   std::string crl = {};           // path of revocation lists, PEM; empty: none
   NodeRights nodes = {};          // from the process's TF_CONFIG, not from a flag
@@ -32,8 +32,9 @@ struct SecurityOptions {
   bool tls() const { return !ca.empty(); }
 };
 
-// Returns INVALID_ARGUMENT, with the flag to add or to remove, if flags contradict each other or
-// one is missing. `listens`: peers dial the process, so it needs a certificate.
+// Returns INVALID_ARGUMENT, with the flag to change, to add or to remove, if a flag is wrong or
+// missing, or flags contradict each other. `listens`: peers dial the process, so it needs a
+// certificate.
 absl::Status CheckSecurityOptions(const SecurityOptions& options, bool listens);
 
 }  // namespace paracord

@@ -1,11 +1,11 @@
 // When a ps last heard from a coordinator, and how long the ps waits for a coordinator to come.
-// Owned by the ParameterServer, which asks on its loop, runs the timers and looks in DIR for the
-// end of the job.
+// Owned by the ParameterServer, which calls on its loop, runs the timers and looks in the job's
+// directory (DIR) for the end of the job.
 //
 // Invariants: a ps that has loaded partitions does not wait when the job is done. A ps that has
-// loaded nothing may have started before a coordinator that gives the job more to do: it waits for
-// timeouts.start_s after its start, if its first look in DIR found a finished job. If a later look
-// finds a different final checkpoint, the job has ended meanwhile, and the ps leaves.
+// loaded nothing may have started before a coordinator that gives the job more to do: if the first
+// look in DIR finds a finished job, such a ps waits until timeouts.start_s after its start. If a
+// later look finds a different final checkpoint, the job has ended meanwhile, and the ps leaves.
 #pragma once
 
 #include <algorithm>
@@ -46,7 +46,7 @@ class CoordinatorWatch {
   int64_t heard_ms_ = 0;
   int64_t started_ms_ = 0;
   bool looked_ = false;  // whether DIR was looked at for the end of the job
-  std::string found_;    // the final checkpoint that the first look found; empty: none
+  std::string found_;    // name of the final checkpoint at the first look; "": none
   bool loaded_ = false;
 };
 

@@ -1,8 +1,9 @@
 // Serves the calls of the service ParameterServer: decodes calls, checks fences (run id,
 // generation, boot id), and hands the work to the store and the snapshot writer. Owned by main or a
-// Node. Many threads may call Handle at once. An Exchange is answered on the calling thread; after
-// a wait for slow readers (store/pinned_bytes.h) on PsOptions::exchanges; after a wait for other
-// workers' pushes (store/waiting_pulls.h) on the thread of the last one, or on the loop.
+// Node. Many threads may call Handle at once. An Exchange is answered on the calling thread; if it
+// waited for slow readers (server/parked.h), on PsOptions::exchanges; if it waited for other
+// workers' pushes (store/waiting_pulls.h), on the thread of the push that ended the wait, or on the
+// loop.
 #pragma once
 
 #include <cstdint>
@@ -24,25 +25,28 @@ struct PartitionSet;
 
 struct PsOptions {
   uint32_t index = 0;
-  std::string dir;             // the job's shared directory (DIR); absolute
-  std::string host = "";       // the host of this process, for messages
-  int64_t orphan_ms = 600000;  // timeouts.orphan_ms until a job is loaded
+  std::string dir;        // the job's shared directory (DIR); absolute
+  std::string host = "";  // this process's host, named when the coordinator has another DIR
+  // After how long without a coordinator the ps exits; timeouts.orphan_ms of a loaded job is used
+  // instead.
+  int64_t orphan_ms = 600000;
   uint64_t partition_bytes_max = kPartitionBytesMax;
-  // The most bytes of replaced values and of 16-bit copies that slow readers hold; above, exchanges
-  // wait for the readers.
+  // The most bytes of replaced values, 16-bit copies and copied rows that replies may hold while
+  // clients read them slowly; if they hold more, exchanges wait. Not used if `memory` is set.
   uint64_t pinned_bytes_max = uint64_t{2} << 30;
-  uint64_t staged_bytes_max = uint64_t{1} << 30;  // bytes of gradients that come before their push
-  // The budget for all memory of the ps; null: a budget that only the two limits above bound.
+  // The most bytes of gradients that come ahead of their push. Not used if `memory` is set.
+  uint64_t staged_bytes_max = uint64_t{1} << 30;
+  // The budget for the memory of the ps; null: one with the two limits above and the default
+  // MemoryBudget::Caps.
   std::shared_ptr<MemoryBudget> memory = nullptr;
-  // Runs exchanges after a wait for slow readers, delayed neither by the loop nor by a snapshot;
-  // null: the environment's executor.
+  // Runs exchanges that waited for slow readers; null: the environment's executor.
   Executor* exchanges = nullptr;
-  // Returns which client the listener last refused or cut, and why, for the coordinator; "": none.
-  // Called on any thread. Null: the coordinator is told nothing.
+  // Returns the newest sentence in the listener's log about a client that was refused or cut off;
+  // "": none. The coordinator is told the sentence. Called on any thread; null: there is no such
+  // listener.
   std::function<std::string()> refused_peer = nullptr;
-  // When the job ends, the ps frees its partitions but keeps running until a drain, or until a
-  // coordinator gives the job more to do. For supervisors that restart a process whatever its exit
-  // code.
+  // When the job ends, the ps frees its partitions, but stays until Drain, and serves any job that
+  // comes meanwhile. For supervisors that restart a process whatever its exit code.
   bool stay = false;
 };
 
@@ -56,13 +60,14 @@ class ParameterServer : public Service {
   void Handle(std::string_view method, absl::Cord request,
               std::shared_ptr<ServerCall> call) override;
 
-  // Called on SIGTERM, on the loop: asks the coordinator for a checkpoint, and leaves when that is
-  // committed or after timeouts.drain_ms; at once without a coordinator or partitions.
+  // Called on SIGTERM, on the loop: asks the coordinator for a checkpoint, and leaves when the
+  // checkpoint is committed or after timeouts.drain_ms. Without a coordinator or partitions the ps
+  // leaves at once.
   void Drain();
 
   // Called on the loop when the worker in the same process has left with this exit code, which no
-  // restart would change. If then no coordinator calls for 3 s, and the ps has no partitions, the
-  // process has no place in the cluster, and the ps leaves with the worker's code.
+  // restart would change. If no coordinator calls in the next 3 s, and the ps has no partitions,
+  // the cluster has no use for the process, and the ps leaves with the worker's code.
   void LeaveUnlessPlaced(int code, const std::string& reason);
 
   // For supervisors. On the loop.
@@ -70,9 +75,9 @@ class ParameterServer : public Service {
   // For monitoring. Any thread.
   void AddMetrics(MetricSet& metrics) const;
 
-  // For tests and the simulator. `content`: null while the ps holds nothing.
+  // For tests and the simulator: null while the ps holds no partitions.
   std::shared_ptr<const PartitionSet> content() const;
-  uint64_t generation() const;  // 0: never adopted
+  uint64_t generation() const;  // the generation that the ps obeys; 0: none yet
   const std::string& boot_id() const;
 
  private:

@@ -27,14 +27,15 @@
 
 namespace paracord {
 
-// Figures of the exchanges since the process began, for monitoring.
+// Figures for monitoring, since the process began.
 struct ExchangeFigures {
-  // From Answer's start to the reply or to a wait for other workers; and how long that wait is.
+  // `seconds`: from the start of Answer to the reply, or to a wait for other workers' pushes.
+  // `waited_seconds`: how long such waits are.
   Histogram seconds{kSecondsBounds};
   Histogram waited_seconds{kSecondsBounds};
   std::atomic<uint64_t> received_bytes{0};
   std::atomic<uint64_t> sent_bytes{0};
-  std::atomic<uint64_t> failed{0};  // exchanges that the checks or the store refused
+  std::atomic<uint64_t> failed{0};  // exchanges that Refuse or the store answered with an error
   std::atomic<uint64_t> snapshots_failed{0};
   UpdateCounters updates;
 };
@@ -64,8 +65,8 @@ class ParameterServer::Impl : public SharedGate<Impl> {
 
   // ---- calls, parameter_server.cc
   void Exchange(const absl::Cord& request, const CallPtr& call);
-  // Answers the exchange and returns 0. Without room for the rows to pull, does nothing and returns
-  // the bytes of the rows.
+  // Answers the exchange, now or when its pull has waited for pushes, and returns 0. If there is no
+  // room for the rows to pull, does nothing and returns the bytes of the rows.
   uint64_t Answer(const absl::Cord& request, const CallPtr& call);
   struct Caller {
     double begun = 0;  // FigureSeconds() when Answer began
@@ -81,19 +82,20 @@ class ParameterServer::Impl : public SharedGate<Impl> {
   void Adopt(const AdoptRequest& request, const CallPtr& call);
   void AdoptIfClaimed(const AdoptRequest& request, const CallPtr& call);
   void AdoptNow(const AdoptRequest& request, const CallPtr& call);
-  // Answers the waiting adoptions if no push is in flight. Any thread.
+  // Answers the calls of Adopt that wait (adoptions_) if no push is in flight. Any thread.
   void AnswerAdoptions();
   void Hold(const PsHoldRequest& request, const CallPtr& call);
   void Finish(const FinishRequest& request, const CallPtr& call);
 
-  // ---- orders that the executor carries out, load_and_snapshot.cc
+  // ---- Load orders, load_and_snapshot.cc
   void Load(LoadRequest request, const CallPtr& call);
   void Keep(const LoadRequest& request, const CallPtr& call);
   void RunLoad(LoadRequest request, std::shared_ptr<const PartitionSet> held,
                const std::shared_ptr<PendingOrders::Loading>& loading);
   void Loaded(const std::shared_ptr<PendingOrders::Loading>& loading,
               absl::StatusOr<std::shared_ptr<const PartitionSet>> content);
-  // Returns a file's error as the answer to an order, under a code that no lost call has.
+  // Returns a file's error as the answer to an order: UNAVAILABLE, DEADLINE_EXCEEDED and ABORTED
+  // become UNKNOWN, because the caller would take them for the loss of the call.
   static absl::Status OfFiles(const absl::Status& status);
 
   // ---- prepare.cc
@@ -114,24 +116,25 @@ class ParameterServer::Impl : public SharedGate<Impl> {
 
   // ---- parameter_server.cc and exchange_checks.cc
 
-  // Checks that a call is for this process and generation; with `held`, also for the run whose
-  // partitions the ps holds, if any.
+  // Checks that a call is for this protocol, process and generation; with `held`, also that it is
+  // for the run whose partitions the ps holds, if it holds any.
   absl::Status CheckFence(const Fence& fence, bool held) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Checks the coordinator's proofs: that it has leased the split of a push (else
-  // PERMISSION_DENIED) and, for a push without gradients, has rejected the batch (else
-  // INVALID_ARGUMENT).
+  // Checks proofs with the coordinator's key: of a lease for a push, and for the norms of a round
+  // (else PERMISSION_DENIED); of the rejection for a push as rejected (else INVALID_ARGUMENT).
   absl::Status CheckProofs(const ExchangeRequest& header) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Checks that a request of `bytes` and its row ids (8 bytes each) have room; else a LimitError.
+  // Checks that a request with row ids has room, with 8 bytes more for each id; else returns a
+  // LimitError. `bytes` is the size of the request.
   absl::Status CheckIds(const DecodedRequest& request, uint64_t bytes) const;
-  // Checks that a single reply may copy rows of `bytes`; else a LimitError.
+  // Checks that a single reply may hold rows of `bytes` bytes in all; else returns a LimitError.
   absl::Status CheckRows(uint64_t bytes) const;
-  // Checks that an order comes from the coordinator that adopted the ps, and notes the call.
+  // Does CheckFence, and checks that an order is of the coordinator whose Adopt call the ps obeys.
+  // If all is well, the call counts as one from the ps's coordinator (CoordinatorWatch::Heard).
   absl::Status CheckOrder(const Fence& fence, const std::string& coordinator, bool held)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::StatusOr<std::shared_ptr<const PartitionSet>> CheckContent(const Fence& fence) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Voids orders, holds and parked exchanges, which get `why` as their answer. The caller destroys
-  // the result without the lock, and then ends the pulls that wait.
+  // Ends orders, holds and parked exchanges: adds their calls to `answers`, with `why` as the
+  // answer. The caller destroys the result, the parked exchanges, without the lock.
   std::deque<ParkedExchange> VoidAll(const absl::Status& why, Answers& answers)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   PsDescription Description(bool intervals);
@@ -144,8 +147,9 @@ class ParameterServer::Impl : public SharedGate<Impl> {
   void ArmOrphanTimer(int64_t delay_ms);  // replaces the running timer
   void OrphanTimer();
   void LeaveWhenComplete(int64_t delay_ms);  // on the loop
-  // If DIR says that the job is done, leaves with 0, or, unless `at_last`, may wait for a
-  // coordinator with more to do. Otherwise calls `otherwise`, which may use `this`.
+  // Reads on the executor whether the job is done. If so, ends with code 0, or, unless `at_last`,
+  // may first wait for a coordinator with more to do. If not, or if a coordinator has called
+  // meanwhile, calls `otherwise` on the loop.
   void LeaveIfComplete(bool at_last, std::function<void()> otherwise);
   bool WaitsForMore(const JobEnd& end);  // on the loop
   // The job has ended with `code`: leaves, or with PsOptions::stay stays without a job.
@@ -178,11 +182,11 @@ class ParameterServer::Impl : public SharedGate<Impl> {
   bool closed_ ABSL_GUARDED_BY(mu_) = false;
   bool draining_ ABSL_GUARDED_BY(mu_) = false;
   // The boot id of the coordinator that a drain has asked for a checkpoint; "": none could be asked
-  // yet; nullopt: there is no drain.
+  // yet; nullopt: AskForCheckpoint was not called yet.
   std::optional<std::string> checkpoint_asked_ ABSL_GUARDED_BY(mu_);
-  std::atomic<uint64_t> generation_ = 0;          // 0: never adopted. Written under mu_
+  std::atomic<uint64_t> generation_ = 0;          // 0: no Adopt yet. Written under mu_
   std::string coordinator_ ABSL_GUARDED_BY(mu_);  // boot id of the coordinator that adopted the ps
-  std::string proof_key_ ABSL_GUARDED_BY(mu_);    // key of coordinator_'s lease proofs
+  std::string proof_key_ ABSL_GUARDED_BY(mu_);    // key of coordinator_'s proofs
   std::shared_ptr<const PartitionSet> content_ ABSL_GUARDED_BY(mu_);
   PendingOrders orders_ ABSL_GUARDED_BY(mu_);
   std::optional<int> ended_ ABSL_GUARDED_BY(mu_);  // exit code of the job after which the ps stayed
@@ -191,13 +195,13 @@ class ParameterServer::Impl : public SharedGate<Impl> {
     uint64_t last = 0;
   };
   Holds holds_ ABSL_GUARDED_BY(mu_);
-  // Adoptions whose answers wait for pushes in flight. `calls` is guarded by mu_.
+  // Calls of Adopt that are answered when no push is in flight. `calls` is guarded by mu_.
   struct Adoptions {
     std::vector<CallPtr> calls;
     std::atomic<bool> any{false};
   };
   Adoptions adoptions_;
-  // Settings of the job that was last loaded or kept.
+  // From the job of the last Load order: its timeouts, and PsSettings of the job.
   TimeoutsSpec timeouts_ ABSL_GUARDED_BY(mu_);
   std::string settings_ ABSL_GUARDED_BY(mu_);
 };

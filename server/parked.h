@@ -1,10 +1,10 @@
-// Exchanges that wait because slow readers of replies hold (pin) too many bytes, or because the
-// rows to pull do not fit beside the pinned bytes. A parked exchange has had no effect yet. The
-// loop decides when exchanges resume; an executor runs them one at a time, in order of arrival.
-// Owned by the ParameterServer, which parks exchanges; thread-safe.
+// Exchanges that wait because replies that clients read slowly hold (pin) too many bytes, or
+// because the rows to pull do not fit beside the pinned bytes. A parked exchange has had no effect
+// yet. The loop decides when exchanges resume; an executor runs them one at a time, in order of
+// arrival. Owned by the ParameterServer, which parks exchanges; thread-safe.
 //
 // Invariants: each exchange is answered once, returned by TakeAll, or dropped when the caller goes
-// away. Every wait ends: bytes that readers keep pinned for too long no longer count.
+// away. Every wait ends: after a time (SetDeadline) the pinned bytes no longer count.
 #pragma once
 
 #include <atomic>
@@ -30,7 +30,7 @@ struct ParkedExchange {
   uint64_t id = 0;
   absl::Cord request;
   std::shared_ptr<ServerCall> call;
-  uint64_t needed = 0;  // bytes of the rows to pull; 0: not known yet
+  uint64_t needed = 0;  // bytes of the rows to pull; 0: not known
 };
 
 class ParkedExchanges : public SharedGate<ParkedExchanges> {
@@ -41,24 +41,25 @@ class ParkedExchanges : public SharedGate<ParkedExchanges> {
   ParkedExchanges(EventLoop& loop, Executor& lane, Logger log, std::shared_ptr<PinnedBytes> pinned,
                   AnswerFn answer);
 
-  // Resumes parked exchanges whenever the pinned bytes have fallen. Called before the first Park.
+  // From now on resumes parked exchanges when the pinned bytes fall. Called before the first Park.
   void Watch();
   // Parks an exchange, or refuses the exchange if too many are parked.
   void Park(const absl::Cord& request, const std::shared_ptr<ServerCall>& call, uint64_t needed);
-  // Sets how long clients may take to read the answer to an exchange: timeouts.ps_ms of the job.
+  // Sets the deadline of an exchange, timeouts.ps_ms of the job. Too many bytes may be pinned for
+  // twice as long.
   void SetDeadline(int64_t ps_ms) { deadline_ms_ = ps_ms; }
 
   size_t size() const;
   // Returns all parked exchanges, for the caller to answer and destroy without a lock.
   std::deque<ParkedExchange> TakeAll();
-  // Refuses exchanges from now on with `why`. TakeAll follows.
+  // From now on Park refuses exchanges with `why`. The caller then calls TakeAll.
   void Close(absl::Status why);
 
  private:
   void PostResume();  // any thread
   void Resume();
   void Answer(ParkedExchange exchange);
-  // Returns the bytes that the oldest exchange needs; nullopt: none is parked.
+  // Returns `needed` of the oldest parked exchange; nullopt: none is parked.
   std::optional<uint64_t> NeededByNext() const;
   void LosePatience(int64_t waited_ms);
 
@@ -71,7 +72,7 @@ class ParkedExchanges : public SharedGate<ParkedExchanges> {
 
   // On the loop alone.
   bool answering_ = false;
-  EventLoop::TimerId patience_timer_ = 0;  // 0: no exchange waits for slow readers
+  EventLoop::TimerId patience_timer_ = 0;  // 0: no exchange waits
   int64_t waiting_since_ms_ = 0;           // when the wait began, while patience_timer_ runs
   std::optional<int64_t> warned_ms_;       // last warning that readers hold bytes too long
   std::optional<int64_t> warned_of_wait_ms_;
@@ -79,7 +80,7 @@ class ParkedExchanges : public SharedGate<ParkedExchanges> {
   mutable Mutex mu_;
   std::deque<ParkedExchange> parked_ ABSL_GUARDED_BY(mu_);  // the oldest first
   uint64_t last_id_ ABSL_GUARDED_BY(mu_) = 0;
-  absl::Status closed_ ABSL_GUARDED_BY(mu_);  // why exchanges are refused; OK: none is
+  absl::Status closed_ ABSL_GUARDED_BY(mu_);  // `why` of Close; OK: not closed
 };
 
 }  // namespace paracord

@@ -3,8 +3,9 @@
 // whose lock guards the object.
 //
 // Invariants: at most one Load and one Snapshot are under way. A repeated order joins the running
-// order. A Load or the Snapshot of a newer round voids a Snapshot, a newer generation voids all
-// orders: the callers of a void order are answered at once, and its result is dropped.
+// order. A Snapshot becomes void when a Load or the Snapshot of a newer round is ordered; every
+// order becomes void when a newer generation begins or the job ends. The callers of a void order
+// are answered at once, and its result is dropped.
 #pragma once
 
 #include <atomic>
@@ -31,28 +32,27 @@ using CallPtr = std::shared_ptr<ServerCall>;
 // A snapshot that is being taken or written.
 struct Writing {
   uint64_t round = 0;
-  std::optional<uint64_t> cut;  // the state of the snapshot, in synchronous training
+  std::optional<uint64_t> cut;  // in synchronous training, the state to save
   std::atomic<bool> voided{false};
   std::vector<CallPtr> waiting;
   std::shared_ptr<const PartitionSet> content;  // kept alive for `task`, which reads it
   std::unique_ptr<SnapshotTask> task;           // used on the executor
 };
 
-// Answers are collected under a lock and sent after the lock is released; void snapshots are
-// destroyed then.
+// Collected under a lock. After its release answers are sent, and void snapshots destroyed.
 struct Answers {
   std::vector<std::pair<CallPtr, absl::StatusOr<Parts>>> calls;
   std::vector<std::shared_ptr<Writing>> voided;
 };
 
-// The most calls that wait for one order; further calls are answered with TooManyWait.
+// The most calls that wait for one order, and the most open holds; any more get TooManyWait.
 inline constexpr size_t kWaitingMax = 64;
 absl::Status TooManyWait();
 
 class PendingOrders {
  public:
   struct Loading {
-    bool other_dir = false;  // the ps has another DIR than the coordinator, and loaded nothing
+    bool other_dir = false;  // nothing was loaded: the coordinator uses another job directory
     std::shared_ptr<KnownDamage> damage;
     std::vector<CallPtr> waiting;
   };
@@ -62,10 +62,10 @@ class PendingOrders {
   bool IsUnderWay(const std::shared_ptr<Writing>& writing) const { return writing_ == writing; }
   bool any() const { return loading_ != nullptr || writing_ != nullptr; }
 
-  // Begins a Load, which voids a Snapshot. Null: the call has joined the running Load.
+  // Begins a Load. Null: the call has joined the running Load.
   absl::StatusOr<std::shared_ptr<Loading>> Load(const CallPtr& call, Answers& answers);
   // Begins the Snapshot of a round. Null: the call has joined the running Snapshot, or is answered
-  // with the last result. ABORTED: a newer round was ordered.
+  // with the result of a finished one of the same round. ABORTED: a newer round was ordered before.
   absl::StatusOr<std::shared_ptr<Writing>> Snapshot(uint64_t round, const CallPtr& call,
                                                     Answers& answers);
   // The order is carried out. Returns the calls to answer; nullopt: the order is void.
@@ -73,12 +73,12 @@ class PendingOrders {
   std::optional<std::vector<CallPtr>> EndSnapshot(const std::shared_ptr<Writing>& writing,
                                                   const absl::StatusOr<SnapshotReply>& reply);
 
-  // Voids all orders under way and collects `why` as the answer to their calls.
+  // Makes the Load and the Snapshot under way void, with `why` as the answer to their calls.
   void VoidAll(const absl::Status& why, Answers& answers);
   // Partitions that are read beside the current ones, for a move or as second holder. Any thread
   // may copy the pointer under the lock; only the executor, which runs its work in order, reads or
-  // writes the partitions. No new generation voids a PreparedLoad, because nothing is served from
-  // it.
+  // writes the partitions. A new generation does not make a PreparedLoad void, because nothing is
+  // served from it.
   struct Preparing {
     std::shared_ptr<PreparedLoad> load;
     std::vector<CallPtr> waiting;  // calls for the running order

@@ -24,14 +24,16 @@ struct PsFlags {
   int64_t pinned_mb = static_cast<int64_t>(MemoryBudget::Caps().replies >> 20);
 
   void AddTo(Flags& flags);  // this object must outlive `flags`
-  // `limit` is one of `parts` equal parts of the process's --memory-limit.
+  // Returns a budget by the flags. `limit` is one of `parts` equal parts of the process's
+  // --memory-limit.
   std::shared_ptr<MemoryBudget> Memory(uint64_t limit, uint64_t parts = 1) const;
-  // Fills in the options from the flags.
+  // Sets PsOptions::pinned_bytes_max.
   void Set(PsOptions& options) const;
 };
 
-// Lets processes of this user on this host that know the boot id of `ps`, in practice workers, call
-// the ps over shared memory. `credentials` may be null. UNAVAILABLE: no socket could be opened.
+// Lets processes on this host, of this user or root, that know the boot id of `ps` call the ps over
+// shared memory. With `credentials` the calls count as a worker's; null: there is no certificate.
+// UNAVAILABLE: no socket could be opened.
 absl::StatusOr<std::unique_ptr<Listener>> OfferSharedMemory(
     ParameterServer& ps, std::shared_ptr<RequestBudget> request_budget, Credentials* credentials);
 

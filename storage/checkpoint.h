@@ -1,11 +1,11 @@
 // A checkpoint on disk (docs/checkpoints.md): directory names, MANIFEST.json and the tensors of a
-// ps file. The coordinator writes manifests, the ps write and read their files, and export and
-// evaluation read variables. Free functions over Files (common/files.h), which block. Nothing here
-// decides when a checkpoint is taken or which one is deleted.
+// ps file. The coordinator writes manifests, the ps write and read their files, and others, such as
+// an export, read variables. Functions that take Files (common/files.h) block. Nothing here decides
+// when a checkpoint is taken or which one is deleted.
 //
-// Errors name the file. DATA_LOSS: it is damaged or torn. NOT_FOUND: it is missing.
-// FAILED_PRECONDITION: it belongs to another run or checkpoint. UNIMPLEMENTED: it has a newer
-// format. Other errors are those of Files.
+// Errors name the file. DATA_LOSS: the file is damaged or torn. NOT_FOUND: it is missing.
+// FAILED_PRECONDITION: it belongs to another run or checkpoint, or is none of Paracord's.
+// UNIMPLEMENTED: it has a newer format. Other errors are those of Files.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@
 namespace paracord {
 
 // Formats of checkpoints: a reader of a format reads all smaller ones, too. This tree's readers
-// read all of these, and format 1, which has ledgers in the header.
+// read these formats, and format 1, which has ledgers in the header.
 inline constexpr uint32_t kCheckpointFormat = 2;
 inline constexpr uint32_t kGrowingFormat = 3;  // checkpoints with growing tables
 // Checkpoints with a base, or with tables that have their own optimizer.
@@ -54,8 +54,8 @@ struct CheckpointName {
 std::optional<CheckpointName> ParseCheckpointName(std::string_view name);
 
 // Returns the name of the directory in which a checkpoint round writes its files:
-// "round-g<generation>-r<round>". Once every ps has answered and the step is known, the commit
-// renames it to the checkpoint's name, except in an object store.
+// "round-g<generation>-r<round>". Once all files are written and the step is known, the commit
+// renames the directory to the checkpoint's name, except in an object store.
 std::string RoundDirectory(uint64_t generation, uint64_t round);
 // Returns the generation in the name of a checkpoint or of a round; nullopt for other names.
 std::optional<uint64_t> GenerationOf(const std::string& name);
@@ -83,7 +83,8 @@ struct ManifestPartition {
   uint64_t applied = 0;  // 0 if not trained
   uint64_t rejected = 0;
   bool healthy = true;
-  bool delta = false;  // the file has only the rows (of a table) changed since Manifest::base
+  // The file has only the rows of a table that have changed since Manifest::base.
+  bool delta = false;
 };
 
 struct Manifest {
@@ -98,8 +99,9 @@ struct Manifest {
   DataPlan plan;
   std::vector<VariableSpec> variables;
   std::vector<ManifestPartition> partitions;  // indexed by id
-  std::vector<ManifestFile> files;            // indexed by ps
-  // What summary.json would say of a job done now, and what the next coordinator needs; null: none.
+  std::vector<ManifestFile> files;            // indexed by spec.ps() of a partition
+  // What summary.json would say if the job were done now, and what the next coordinator needs;
+  // null: there is no summary.
   nlohmann::json summary;
   std::string base;  // the name of the checkpoint that this one continues (chain.h), or ""
 
@@ -117,21 +119,22 @@ absl::StatusOr<Manifest> ParseManifest(std::string_view text, const std::string&
 // Reads the manifest in `directory`, whose name must be the checkpoint's.
 absl::StatusOr<Manifest> ReadManifest(Files& files, const std::string& directory);
 
-// Lists the checkpoints in `checkpoints_directory`, newest (greatest generation and round) first. A
-// checkpoint is a directory with a valid name for which IsCheckpoint. Empty if
+// Lists the checkpoints in `checkpoints_directory`, newest (greatest generation and round) first:
+// the directories with a valid name for which IsCheckpoint is true. Empty if
 // `checkpoints_directory` does not exist.
 absl::StatusOr<std::vector<CheckpointName>> ListCheckpoints(
     Files& files, const std::string& checkpoints_directory);
-// Returns whether a directory looks like a checkpoint: it has a manifest, damaged or not, and no
-// kRemovedName; or it cannot be listed, and may be the newest. A reader that finds damage asks
-// again, because a coordinator may just have removed the checkpoint.
+// Returns whether a directory looks like a checkpoint: it has a manifest, damaged or not, and its
+// files are not marked by kRemovedName. Also true if an existing directory cannot be listed, which
+// may be the newest checkpoint. A reader that finds damage asks again, because a coordinator may
+// just have removed the checkpoint.
 bool IsCheckpoint(Files& files, const std::string& directory);
 
 // Returns whether the newest checkpoint below `dir` is sound and says that the job is done. Reads
-// it whole, because a coordinator falls back to an older checkpoint if there is damage.
+// this checkpoint whole, because a coordinator falls back to an older one if there is damage.
 bool JobIsComplete(Files& files, const std::string& dir);
-// The end of a job. The job may be extended: a daemon that starts waits for `start_ms`
-// (timeouts.start_s) for a coordinator whose job has more steps.
+// The end of a job. The job may be extended: a daemon that starts after the end waits for
+// `start_ms` (timeouts.start_s) for a coordinator with a longer job.
 struct JobEnd {
   std::string checkpoint;  // the name of the newest checkpoint
   int64_t start_ms = 0;
@@ -144,8 +147,8 @@ std::optional<JobEnd> FindJobEnd(Files& files, const std::string& dir);
 // fault of the manifest, or one for each damaged file and each base that does not fit; empty if the
 // checkpoint is sound.
 std::vector<absl::Status> FindDamage(Files& files, const std::string& directory);
-// Checks the manifests of a checkpoint and its bases, and that each ps file exists with the right
-// size, without reading tensors.
+// Checks the manifests of a checkpoint and its bases, that bases have the partitions of their
+// deltas, and that each ps file exists with the right size, without reading tensors.
 std::vector<absl::Status> FindObviousDamage(Files& files, const std::string& directory);
 // Returns an error for each ps file that cannot be opened or has the wrong size.
 std::vector<absl::Status> FindWrongSizes(Files& files, const std::string& directory,
@@ -159,10 +162,10 @@ absl::Status VerifyCheckpoint(Files& files, const std::string& directory);
 // The state of a table's partition besides its rows. A fixed table has it only in a delta.
 struct TableMetadata {
   bool fixed = false;
-  uint32_t now = 0;                         // the last batch that changed rows, modulo 2^31
-  bool steps = false;                       // each row has a step count
+  uint32_t now = 0;    // the number of the last update of rows, modulo 2^31; 0 if `fixed`
+  bool steps = false;  // each row has a step count
   std::vector<std::string> slots;           // the slots of a row, in order, after its values
-  std::vector<std::string> row_slots = {};  // the slots that have one number a row
+  std::vector<std::string> row_slots = {};  // those of `slots` that have one number for each row
   uint64_t admitted = 0, expired = 0, evicted = 0, dropped = 0;
   // Of a delta: the state of its base, against which the delta was written.
   struct Since {
@@ -177,8 +180,8 @@ struct TableMetadata {
 // `slot` is an index in table.slots.
 uint64_t RecordWords(const TableMetadata& table, uint64_t row_elements);
 uint64_t SlotWord(const TableMetadata& table, size_t slot, uint64_t row_elements);
-// Returns the first word of what readers of variables take of a row's record: its averages if it
-// has some, else its values.
+// Returns the first word of the part of a row's record that ReadVariables takes: of its averages if
+// the table has averages, else of its values.
 uint64_t ValuesWord(const TableMetadata& table, uint64_t row_elements);
 // Whether a growing table's row has expired: the last batch that touched it, `touched` in its
 // record, is more than `expire` batches ago. `expire` 0: no row expires.
@@ -209,7 +212,8 @@ using TensorPlace = std::vector<PlacedIn<float>>;
 using PlaceFn = std::function<TensorPlace(size_t index, std::string_view slot, uint64_t elements)>;
 
 // Reads the partitions `ids`, in any order, and returns their states in the order of `ids`. Reads
-// each file once. The memory is valid only if the result is OK. NOT_FOUND: there is no such id.
+// each file at most once. The memory is valid only if the result is OK. NOT_FOUND: also if there is
+// no such id.
 absl::StatusOr<std::vector<StoredPartition>> ReadPartitions(Files& files,
                                                             const std::string& directory,
                                                             const Manifest& manifest,
@@ -220,16 +224,16 @@ absl::StatusOr<std::vector<StoredPartition>> ReadPartitions(Files& files,
 inline constexpr char kAverageSlot[] = "average";
 // The slot of a lazy table with the number of updates of each row.
 inline constexpr char kStepsSlot[] = "steps";
-// Slots of a growing table as U8, in place of values: the rows (layout in docs/checkpoints.md), and
-// the counts of ids that are not admitted yet.
+// Slots in place of values, as U8: the rows of a growing table or a delta (layout in
+// docs/checkpoints.md), and of a growing table the counts of ids that are not admitted yet.
 inline constexpr char kRowsSlot[] = "rows";
 inline constexpr char kCandidatesSlot[] = "candidates";
 // The ids of removed rows, in a delta of a growing table.
 inline constexpr char kRemovedSlot[] = "removed";
-// The number of words of a row's id, with which its record begins.
+// The number of four-byte words of a row's id, with which its record begins.
 inline constexpr uint64_t kRowIdWords = sizeof(uint64_t) / sizeof(float);
-// Returns the number of words before the values of a row: id, last batch, and with `steps` the
-// step count.
+// Returns the number of words before the values in a row's record: id, last batch, and with `steps`
+// the step count.
 inline uint64_t RowHeaderWords(bool steps) { return steps ? 4 : 3; }
 
 // Ascending, distinct ids of rows for each variable; empty for all but growing tables.
@@ -237,7 +241,7 @@ using VariableIds = std::vector<std::vector<uint64_t>>;
 
 // Reads and verifies all variables, in the order of manifest.variables. Returns the averages of a
 // variable if it has some, else its values. A growing table has its unexpired rows by ascending id;
-// `ids`, unless null, receives the ids. For export and evaluation.
+// `ids`, unless null, receives the ids.
 absl::StatusOr<std::vector<std::vector<float>>> ReadVariables(Files& files,
                                                               const std::string& directory,
                                                               const Manifest& manifest,
@@ -276,7 +280,7 @@ absl::StatusOr<std::optional<TableMetadata>> ReadTableMetadata(
 absl::StatusOr<StoredPartition> ReadCounts(const std::map<std::string, std::string>& metadata,
                                            const std::string& partition,
                                            const std::string& ledger_text);
-// FAILED_PRECONDITION: the metadata are of another identity. Does not compare the boot id.
+// FAILED_PRECONDITION: the metadata are of another identity. Boot ids are not compared.
 absl::Status CheckPsFileIdentity(const std::map<std::string, std::string>& metadata,
                                  const PsFileIdentity& expected);
 std::string SlotTensorName(const std::string& partition, const std::string& slot);

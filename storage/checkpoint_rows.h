@@ -43,10 +43,10 @@ class CheckpointRows {
   absl::Status Read(size_t variable, std::span<const uint64_t> ids, std::span<float> rows,
                     std::vector<char>& there) const;
 
-  // ---- For ReadVariables alone, which reads the links of a chain, oldest first.
+  // ---- For ReadVariables, which reads the links of a chain, oldest first.
 
-  // Called before PlaceOf and EndLink, with links in which all partitions of the checkpoint are
-  // wanted. Opens the files of the tables.
+  // Called before PlaceOf and EndLink. `links` are those of ReadChain for the ids of all
+  // partitions. Opens the files of the tables.
   absl::Status Open(Files& files, const std::vector<ChainLink>& links, KnownDamage& known);
   // As LinkPlaceFn and LinkDoneFn, for a partition of a table whose rows are left.
   TensorPlace PlaceOf(uint32_t partition, std::string_view slot, uint64_t elements);
@@ -54,7 +54,7 @@ class CheckpointRows {
 
  private:
   // What a link has of a partition: records, or the values of all rows of a fixed table and perhaps
-  // their averages. A null `tensor`: the file has none, as an error of the read will say.
+  // their averages. A null `tensor`: the file has no such tensor, and EndLink fails.
   struct Link {
     const SafetensorsFile* file = nullptr;
     bool records = false;

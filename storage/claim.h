@@ -1,7 +1,7 @@
 // The file DIR/generation-<n>, with which a coordinator claims generation n
-// (coordinator/generations.h), in DIR, the directory that all tasks of a job share. Each claim's
-// text is unique: a process that finds the text in its DIR shares DIR with the claimant, and has no
-// private directory of the same name.
+// (coordinator/generations.h). DIR is the directory of the job, which all its tasks share. The text
+// of a claim has the coordinator's boot id: a process that finds the text in its DIR sees the
+// coordinator's directory, and not a private one of the same name.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// CRC-32C (Castagnoli), the checksum in the files that Paracord verifies. A pure function over
-// bytes, by ISA-L, at about 10 GB/s. Detects damage, but not tampering.
+// CRC-32C (Castagnoli), a checksum of files, records and uploads to object stores. Pure functions
+// over bytes, by ISA-L, at about 10 GB/s. Detects damage, but not tampering.
 #pragma once
 
 #include <algorithm>

@@ -1,9 +1,9 @@
 // The rows of a growing table's partition, merged from a chain of checkpoints (storage/chain.h). A
 // link of the chain is one checkpoint's part: the oldest link has all rows, and the others have
 // what changed. Each link is merged once it is verified, and its memory is freed, so that a chain
-// takes the memory of one table and one link. Of each row the object keeps the id, the number of
-// the last batch that changed the row, and the averages of its values, or the values if there are
-// no averages. Not thread-safe.
+// takes the memory of the merged rows and of one link. Of each row the object keeps the id, the
+// number of the last batch that changed the row, and the averages of its values, or the values if
+// there are no averages. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,8 @@ class FoldedRows {
   // Returns the memory for a tensor of the current link. Empty: the tensor is not wanted.
   TensorPlace PlaceOf(std::string_view slot, uint64_t elements);
   // Merges the current link, whose state is `stored`. Returns DATA_LOSS, without the partition's
-  // name, if `stored` has no state of a table, if a link of changes has a row twice, or if there
-  // are not as many rows after it as it says.
+  // name, if `stored` has no state of a table, or if a link of changes has a row twice or does not
+  // lead to as many rows as `stored` says.
   absl::Status EndLink(const StoredPartition& stored);
 
   struct Row {
@@ -54,14 +54,14 @@ class FoldedRows {
   void Append(Block& block, uint64_t record) const;
   void Put(Block& block, size_t at, uint64_t record) const;
   void RemoveAt(Block& block, size_t at) const;
-  // Replaces and removes the rows of a block that `changes` names.
+  // Replaces and removes the rows of a block whose ids are in `changes`.
   void Change(Block& block, Changes& changes) const;
   void TakeAll();
   absl::Status TakeChanges();
 
   const VariableSpec& variable_;
-  const uint64_t width_;                         // elements in a row
-  TableMetadata table_;                          // metadata of the newest link
+  const uint64_t width_;  // elements in a row
+  TableMetadata table_;   // metadata of the newest link
   // Of the current link: the words (floats) in a row's record, and the first word of its values or
   // averages there; the records, and the ids of removed rows. An id takes two words.
   uint64_t record_words_ = 1, values_word_ = 0;

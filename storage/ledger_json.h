@@ -1,5 +1,5 @@
 // The JSON form of a ledger in a ps file (docs/checkpoints.md). LedgerToText, in
-// storage/checkpoint.h, writes it. A pure function; any thread.
+// storage/checkpoint.h, writes this form.
 #pragma once
 
 #include "common/json_text.h"
@@ -7,7 +7,7 @@
 
 namespace paracord {
 
-// Throws json::exception if a key is missing or has a wrong type.
+// Throws json::exception if a value has a wrong type, or a key is missing; a missing "steps" is 0.
 Ledger LedgerFromJson(const nlohmann::json& value);
 
 }  // namespace paracord

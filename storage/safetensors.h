@@ -2,7 +2,8 @@
 // header length in 8 bytes, a JSON header, then the tensors' bytes without gaps. Used for
 // checkpoints, exports and initial weights, so that Python reads and writes them. The writer takes
 // float32 values (F32), and text and other bytes (U8), and computes a checksum of the whole file.
-// Blocking; functions and open files may be used by any thread, a writer by one.
+// What reads or writes a file blocks. Any thread may use functions and open files; a writer belongs
+// to one thread.
 #pragma once
 
 #include <algorithm>
@@ -56,9 +57,9 @@ absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(std::string_view json,
 // advance. Computes the checksum on the way.
 class SafetensorsWriter {
  public:
-  // `tensors` are in the order of their bytes, and their begin and end are ignored. U8 tensors come
-  // last, so that the others stay aligned. INVALID_ARGUMENT: a name stands twice, or the tensors or
-  // the header are too large.
+  // `tensors` are in the order of their bytes, and their begin and end are ignored. U8 tensors must
+  // come last, so that the others stay aligned. INVALID_ARGUMENT: a name stands twice, or the
+  // tensors or the header are too large.
   static absl::StatusOr<std::unique_ptr<SafetensorsWriter>> Create(
       Files& files, const std::string& path, std::vector<TensorInfo> tensors,
       const std::map<std::string, std::string>& metadata);
@@ -85,7 +86,7 @@ class SafetensorsWriter {
 };
 
 // Memory for `size` elements in order: contiguous, or in runs of `run` elements, which begin
-// `stride` elements apart. Of each run perhaps only the first `kept` elements have a place.
+// `stride` elements apart. Only the first `kept` elements of each run have a place in the memory.
 template <class T>
 struct PlacedIn {
   template <class Memory>
@@ -99,8 +100,8 @@ struct PlacedIn {
            uint64_t kept_elements)
       : data(to), size(count), run(run_elements), stride(stride_elements), kept(kept_elements) {}
 
-  // Copy elements, of which the first is number `first`, to (Put) or from (Take) this memory.
-  // Elements without a place are left out.
+  // Copy elements, of which the first is number `first`, to (Put) or from (Take) this memory. Leave
+  // out elements without a place.
   void Put(uint64_t first, std::span<const T> elements) const {
     ForRuns(first, elements.size(), [&](T* at, uint64_t done, uint64_t count) {
       std::memcpy(at, elements.data() + done, count * sizeof(T));
@@ -150,9 +151,9 @@ class SafetensorsFile {
   // Reads the bytes [begin, begin + out.size()) of a tensor unchanged. OUT_OF_RANGE: it has fewer.
   absl::Status ReadBytes(const TensorInfo& tensor, uint64_t begin, std::span<char> out) const;
 
-  // Reads the whole file once, several ranges in parallel, and returns its checksum. Before reading
-  // calls `place` for each tensor, in file order. The memory is valid only if the checksum is the
-  // expected one. INVALID_ARGUMENT: a tensor's place has another size than the tensor.
+  // Reads the whole file once, several ranges in parallel, and returns its checksum. Calls `place`
+  // for each tensor, in file order, before it reads. The memory is valid only if the checksum is
+  // the expected one. INVALID_ARGUMENT: the memory for a tensor has another size than the tensor.
   absl::StatusOr<uint32_t> ReadAll(const std::function<BytesPlace(const TensorInfo&)>& place) const;
 
  private:

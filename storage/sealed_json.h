@@ -14,8 +14,8 @@ namespace paracord {
 // one key, but not `key`. Invalid UTF-8 is replaced.
 std::string SealJson(const nlohmann::ordered_json& object, std::string_view key);
 
-// Parses a text from SealJson. Returns DATA_LOSS, with `path`, if its checksum does not fit, or its
-// end is missing.
+// Parses a text from SealJson. Returns DATA_LOSS, with `path`, if the checksum does not fit, the
+// end is missing, or the text is no object.
 absl::StatusOr<nlohmann::json> OpenSealedJson(std::string_view text, std::string_view key,
                                               const std::string& path);
 

@@ -1,4 +1,4 @@
-// Converts tensors of foreign files from other types to float32. Pure functions.
+// Converts tensors of other types in safetensors files to float32. Pure functions.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,8 @@ namespace paracord {
 uint64_t NumberBytes(const TensorInfo& tensor);
 
 // Converts out.size() elements. F64 is rounded. Returns INVALID_ARGUMENT with the tensor's name for
-// types that are not numbers, and for integers beyond 2^24 in magnitude, which float32 may lack.
+// types that are not numbers, and for integers beyond 2^24 in magnitude, of which float32 lacks
+// some.
 absl::Status ToFloats(const TensorInfo& tensor, std::string_view bytes, std::span<float> out);
 
 }  // namespace paracord

@@ -1,6 +1,6 @@
 // Writes the TFRecord container (tensorflow/core/lib/io/record_writer.h). A record is its length (8
 // bytes, little-endian), the masked CRC-32C of the length, the data, and the masked CRC-32C of the
-// data. The caller decides what the data are, syncs the file, and uses a writer in one thread.
+// data. The caller decides what the data are, syncs the file, and uses a writer in one thread only.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,9 @@
-// Decides which ids of a growing table get a row: ids that have appeared often enough, and then by
-// chance. Appearances are counted in buckets of eight candidates; in a full bucket a new id
-// replaces the candidate with the fewest appearances, the oldest of several. So memory does not
-// grow, a rare id is forgotten and begins anew, and an id is taken for another with a chance of
-// about 10^-6. Depends only on the arguments and the calls so far. One thread at a time.
+// Decides which ids of a growing table get a row: those that have appeared often enough, and of
+// these each with a given probability. Counts the appearances of a limited number of ids, the
+// candidates, in buckets of eight. In a full bucket, a new id replaces the candidate with the
+// fewest appearances; of several such, the one that appeared longest ago. So memory does not grow,
+// a rare id may be forgotten and then counts from 0 again, and an id is taken for another with a
+// chance of about 10^-6. Depends only on the arguments and the calls so far. One thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +17,13 @@ class Admission {
  public:
   static constexpr uint32_t kAfterMax = kAdmitAfterMax;
 
-  // An id that has appeared `after` times (at most kAfterMax; 0 is as 1) is admitted with
-  // `probability`, then and at each later appearance. Appearances of `candidates` ids are counted,
-  // rounded up to a power of two of at least 8; none if `after` is 0 or 1.
+  // An id is admitted with `probability` at its `after`-th appearance, and at each later one.
+  // `after` is at most kAfterMax; 0 means 1. The appearances of `candidates` ids are counted,
+  // rounded up to a power of two of at least 8; none are counted if `after` is 0 or 1.
   Admission(uint32_t after, double probability, uint64_t candidates, uint64_t seed);
 
-  // Whether the id, which has no row and appears in the batch `step`, gets a row.
+  // Counts an appearance of the id, which has no row, in the batch `step`. Returns whether the id
+  // gets a row now.
   bool Admit(uint64_t id, uint64_t step);
 
   uint64_t bytes() const { return candidates_.size() * sizeof(uint32_t); }
@@ -37,8 +39,8 @@ class Admission {
   const uint32_t after_;
   const double probability_;
   const uint64_t seed_;
-  // 24 bits of an id's hash, and its count in the last eight; 0: no id. In a bucket, newer ids
-  // stand in front of older ones.
+  // One number for each candidate: 24 bits of the id's hash, and its count in the last eight bits;
+  // 0: no id. In a bucket, ids are ordered by their last appearance, the latest first.
   std::vector<uint32_t> candidates_;
 };
 

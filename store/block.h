@@ -1,8 +1,9 @@
-// A tensor in reference-counted, copy-on-write chunks of at most 1 MiB. The bytes behind a
-// reference never change as long as it is held; the writer updates a chunk in place only while
-// nobody else references it. A Block is owned by its partition and guarded by the partition's lock;
-// any thread may hold and drop a ChunkRef. New references are made only under the lock, so a chunk
-// that its writer finds unshared stays unshared while the writer holds the lock.
+// A tensor in reference-counted, copy-on-write chunks of at most 1 MiB. The bytes of a chunk never
+// change while a ChunkRef outside of the Block refers to it; the thread that updates the Block
+// writes in place only into chunks without such a reference. A Block is owned by its partition and
+// guarded by the partition's lock; any thread may hold and drop a ChunkRef. A chunk without a
+// reference from outside gets one only under that lock, so it stays unshared while the updating
+// thread holds the lock.
 #pragma once
 
 #include <algorithm>
@@ -30,15 +31,15 @@ struct Chunk {
   Chunk& operator=(const Chunk&) = delete;
 
   std::atomic<uint32_t> references{0};
-  // A count of pulls and a mark, for PinnedBytes (store/pinned_bytes.h).
+  // How many pulls reference the chunk, and whether the chunk is stale (store/pinned_bytes.h).
   std::atomic<uint32_t> pulls{0};
   const uint64_t size;  // elements
   float* const data;    // uninitialised
 };
 
-// A reference to a chunk. Not std::shared_ptr: a writer that sees a chunk unshared must also see
-// everything that readers did before they released the chunk, and use_count() has no acquire
-// ordering.
+// A reference to a chunk. It is no std::shared_ptr, because a writer that finds a chunk unshared
+// must also see everything that readers did before they released the chunk, and use_count() has no
+// acquire ordering.
 class ChunkRef {
  public:
   ChunkRef() = default;
@@ -57,7 +58,7 @@ class ChunkRef {
   }
 
   std::span<const float> values() const { return {chunk_->data, chunk_->size}; }
-  // May be used only for a chunk that nobody else can see.
+  // May be used only while no other thread can read the chunk.
   std::span<float> mutable_values() const { return {chunk_->data, chunk_->size}; }
   std::atomic<uint32_t>& pulls() const { return chunk_->pulls; }
   bool operator==(const ChunkRef& other) const = default;  // whether both refer to the same chunk
@@ -80,9 +81,9 @@ class Block {
   uint64_t bytes() const { return elements_ * sizeof(float); }
   const std::vector<ChunkRef>& chunks() const { return chunks_; }
 
-  // Returns the chunk into which the next version of chunk `i` is written: the chunk itself if
-  // unshared, otherwise a fresh chunk. Replace then installs it. The writer may read chunk `i`
-  // meanwhile, element by element, even if it writes into the same chunk.
+  // Returns the chunk into which the new values of chunk `i` are to be written: chunk `i` itself if
+  // it is unshared, otherwise a fresh chunk. Replace then installs the returned chunk. Until then
+  // the caller may read chunk `i`, element by element, even while it writes into the same chunk.
   ChunkRef Writable(size_t i) const {
     return chunks_[i].unshared() ? chunks_[i] : ChunkRef(chunks_[i].values().size());
   }

@@ -1,8 +1,8 @@
-// Tells which rows of a fixed table changed since an image (all rows at one moment, for a
-// checkpoint), for a next checkpoint with these rows alone. Has one bit a row for each of at most
-// two images: the image of the checkpoint that the next one continues, and the newest image, whose
-// checkpoint may not be complete yet. Guarded by the partition's lock, but several threads may call
-// Set on behalf of the lock's holder.
+// Tells which rows of a fixed table have changed since an image (all rows at one moment, for a
+// checkpoint), so that the next checkpoint can have these rows alone. Has one bit a row for each of
+// at most two images: the image of the checkpoint that the next one continues, and the newest
+// image, whose checkpoint may not be complete yet. Guarded by the partition's lock; while a push
+// holds the lock, all threads that work on the push may call Set.
 #pragma once
 
 #include <atomic>
@@ -20,7 +20,7 @@ class ChangedRows {
   explicit ChangedRows(uint64_t rows) : words_((rows + 63) / 64) {}
 
   using Bits = std::unique_ptr<std::atomic<uint64_t>[]>;
-  // Returns a cleared bit for each row, for Mark. Slow: not to be called under a lock.
+  // Returns bits for Mark, one for each row, all 0. Slow, so not to be called under a lock.
   Bits NewBits() const { return std::make_unique<std::atomic<uint64_t>[]>(words_); }
 
   // Called before a row changes. `row` counts from the partition's first row.
@@ -38,13 +38,14 @@ class ChangedRows {
     uint64_t updates = 0;  // the partition's count of updates at the image
     uint64_t changed = 0;  // how many rows
   };
-  // Returns what changed since the image of a checkpoint, and sets `bits`: a bit for each row, 1 if
-  // it changed. Nullopt: the image is not known, or no longer.
+  // Returns what changed since the image of the checkpoint `image`, and sets `bits`: a bit for each
+  // row, 1 if the row changed. Returns nullopt if the image is not known, or is forgotten.
   std::optional<Since> SinceImage(const std::optional<CheckpointName>& image,
                                   std::vector<uint64_t>& bits) const;
-  // Called when an image is taken. `own` is the checkpoint made from the image, nullopt if no later
-  // checkpoint may continue it. Forgets all earlier images but that of the checkpoint `continued`.
-  // `updates` is the partition's count; `fresh` comes from NewBits.
+  // Called when an image is taken. `own` is the checkpoint that is made from the image, or nullopt
+  // if no later checkpoint may continue it. Forgets all earlier images except that of the
+  // checkpoint `continued`. `updates` is the partition's count of updates; `fresh` comes from
+  // NewBits.
   void Mark(const std::optional<CheckpointName>& own,
             const std::optional<CheckpointName>& continued, uint64_t updates, Bits fresh);
 
@@ -54,7 +55,7 @@ class ChangedRows {
   struct Image {
     CheckpointName name;
     uint64_t updates = 0;
-    Bits bits;  // rows changed after this image, before the next one
+    Bits bits;  // rows that changed after this image and before the next one
   };
   // Returns an index in images_, or its size if the image is not known.
   size_t Find(const std::optional<CheckpointName>& name) const;

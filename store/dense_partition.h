@@ -1,6 +1,6 @@
-// A partition whose values, slots of the optimizer and gradients are whole tensors. Readers get
-// references to chunks that never change: a reader neither waits for long nor sees half an update.
-// For tables, whose rows are named one by one, see store/table_partition.h. Thread-safe.
+// A partition whose values, slots and gradients are whole tensors. Readers get references to chunks
+// that never change, so no reader sees half an update. For tables, whose rows are named one by one,
+// see store/table_partition.h. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -22,24 +22,24 @@
 
 namespace paracord {
 
-// The contents that a dense partition is made of, and that a checkpoint has of it.
+// What a dense partition is made of, and what a checkpoint has of it.
 struct PartitionContents {
   Block value{0};
   std::vector<Block> slots;  // in the order of Optimizer::slots; none if not trained
   PartitionLedger ledger;
-  // Steps of the optimizer so far: batches entered and not rejected; in synchronous training,
-  // rounds with some such batch.
+  // Steps of the optimizer so far: the batches that were entered and not rejected; in synchronous
+  // training, the rounds in which some batch was not rejected.
   uint64_t steps = 0;
   uint64_t updates = 0;  // how often the values have been changed
   bool healthy = true;   // false: some update has given a value that is not finite
 };
 
-// Adds the slots, with first values, to the contents of a partition that has its first values.
+// Adds the slots, with their initial values, to contents of which `value` is set.
 void FillSlots(const Optimizer& optimizer, PartitionContents& contents);
 
 class DensePartition : public Partition {
  public:
-  struct Image : Counts {  // references to all contents, of one moment
+  struct Image : Counts {  // all contents of one moment, as references
     ChunkRefs value;
     std::vector<ChunkRefs> slots;
   };
@@ -50,7 +50,7 @@ class DensePartition : public Partition {
                  const std::optional<RoundsOptions>& rounds = {});
   ~DensePartition() override;
 
-  // The tensors that are kept beside the values, in the order of PartitionContents::slots.
+  // The slots that are stored beside the values, in the order of PartitionContents::slots.
   const std::vector<SlotSpec>& slots() const { return slots_; }
   uint64_t resident_bytes() const override;
 
@@ -85,8 +85,8 @@ class DensePartition : public Partition {
   ChunkRef WritableOf(const Block& block, size_t i) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Takes a step of the optimizer: counts it, and updates values and slots unless `update` is none.
   void TakeStep(const PartitionUpdate& update) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Apply a gradient of any encoding, or a sparse one by its entries. False: some result is not
-  // finite.
+  // ApplyDense applies a gradient of any encoding, ApplySparse the entries of a sparse gradient.
+  // Both return false if some result is not finite.
   bool ApplyDense(const UpdateScalars& scalars, const Gradient& gradient)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool ApplySparse(const UpdateScalars& scalars, const Gradient& gradient)

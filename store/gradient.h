@@ -1,7 +1,7 @@
-// The gradient of a partition, or of some of its rows, as it arrived, in any encoding. Read checks
-// size and indices; elements are decoded a few thousand at a time during the update, so that only
-// the entries of a sparse gradient are copied. Shares its bytes with the message. Many threads may
-// read it at once.
+// The gradient of a partition, or of some of its rows, in the encoding in which it arrived. Read
+// checks size and indices. Elements are decoded a few thousand at a time during the update, so that
+// only the entries of a sparse gradient are copied. A gradient shares its bytes with the message.
+// Many threads may read it at once.
 #pragma once
 
 #include <array>
@@ -22,10 +22,10 @@ class Gradient {
  public:
   Gradient() = default;                  // empty: no gradient
   explicit Gradient(absl::Cord floats);  // float32 elements
-  // A gradient over `floats`, which must stay in place while it is used.
+  // Returns a gradient over `floats`, which must stay in place while the gradient is used.
   static Gradient Over(std::span<const float> floats);
-  // Makes a gradient of `elements` elements. INVALID_ARGUMENT says what is wrong with encoding,
-  // bytes or indices, without naming the partition.
+  // Makes a gradient of `elements` elements from its bytes. INVALID_ARGUMENT says what is wrong
+  // with encoding, bytes or indices, without naming the partition.
   static absl::StatusOr<Gradient> Read(Encoding encoding, uint64_t elements, absl::Cord bytes);
   // Checks that a gradient of this encoding and number of elements may have `bytes` bytes.
   static absl::Status CheckBytes(Encoding encoding, uint64_t elements, uint64_t bytes);
@@ -33,15 +33,15 @@ class Gradient {
   bool empty() const { return elements_ == 0; }
   uint64_t elements() const { return elements_; }
   bool sparse() const { return encoding_ == ENCODING_TOP_K; }
-  // All elements in place; empty if they are in several pieces, not aligned or not float32.
+  // All elements where they lie; empty if they are in several pieces, not aligned or not float32.
   std::span<const float> Flat() const;
   bool Finite() const;
-  // The index of the first element of a dense encoding that is not finite; 0 if there is none.
+  // The index of the first element that is not finite, in a dense encoding; 0 if all are finite.
   uint64_t FirstNotFinite() const;
 
   // The entries of a sparse gradient whose indices are in [first, first + count).
   struct Entries {
-    std::span<const uint32_t> indices;  // indices within the partition, ascending
+    std::span<const uint32_t> indices;  // indices within the gradient, ascending
     std::span<const float> values;
   };
   Entries EntriesIn(uint64_t first, uint64_t count) const;
@@ -50,8 +50,8 @@ class Gradient {
   class Reader {
    public:
     Reader(const Gradient& gradient, uint64_t first, uint64_t count);
-    // Returns the next buffer.size() elements, in place or decoded to `buffer`, which must have
-    // kFloatsAtOnce elements, or as many as are left.
+    // Returns the next buffer.size() elements, where they lie or decoded to `buffer`, which must
+    // have kFloatsAtOnce elements, or as many as are left if these are fewer.
     std::span<const float> Next(std::span<float> buffer);
 
    private:
@@ -72,8 +72,8 @@ class Gradient {
 
   Encoding encoding_ = ENCODING_FLOAT32;
   uint64_t elements_ = 0;
-  absl::Cord bytes_;               // dense encodings and int8
-  std::vector<uint32_t> indices_;  // sparse encodings, with values_
+  absl::Cord bytes_;               // of all encodings but sparse ones
+  std::vector<uint32_t> indices_;  // of a sparse gradient's entries, as are values_
   std::vector<float> values_;
 };
 

@@ -1,8 +1,8 @@
-// The ids that pushes of a table name most often. A count sketch (Charikar, Chen and Farach-Colton,
-// "Finding frequent items in data streams", 2002) finds candidates among any number of ids; each
-// candidate then gets a counter of its own, from which its share is computed. Memory is bounded. On
-// average one in kSampled rows of a push is a sample, which costs next to nothing. The more rows a
-// push has, the more pushes it takes until a hot id stands out. Used under the table's lock.
+// Finds the ids that pushes of a table name most often. A count sketch (Charikar, Chen and
+// Farach-Colton, "Finding frequent items in data streams", 2002) finds candidates among any number
+// of ids. Each candidate then gets a counter of its own, from which its share of the pushes is
+// computed. Memory is bounded. On average one in kSampled rows of a push is a sample, which costs
+// next to nothing. Guarded by the partition's lock.
 #pragma once
 
 #include <cstddef>
@@ -17,9 +17,9 @@ namespace paracord {
 class HotIds {
  public:
   static constexpr uint64_t kSampled = 32;
-  static constexpr size_t kDepth = 3;     // estimates of an id, of which the median counts
+  static constexpr size_t kDepth = 3;     // estimates for an id; their median is used
   static constexpr size_t kWidth = 4096;  // counters for each estimate
-  static constexpr size_t kKept = 64;     // candidates that stay when there are twice as many
+  static constexpr size_t kKept = 64;     // candidates left when there are twice as many
 
   // Takes samples of the ids of a push, which are distinct.
   void Push(std::span<const uint64_t> ids);
@@ -28,9 +28,9 @@ class HotIds {
     uint64_t id = 0;
     double share = 0;  // estimated share of pushes that name the id
   };
-  // Returns at most `count` ids, the hottest first, ordered by the least share that their samples
-  // make likely. Leaves out ids with fewer than 50 samples: among many ids, a few samples make some
-  // look too hot.
+  // Returns at most `count` ids, the hottest first. Ids are ordered by the share that they
+  // probably have at least, judged by their samples. Ids with fewer than 50 samples are left out:
+  // among many ids, a few samples make some ids look too hot.
   std::vector<Hot> Top(size_t count) const;
 
  private:

@@ -1,9 +1,9 @@
-// Finds the rows of a growing table by 64-bit ids. Has a row's number and 32 bits of the id's hash,
-// and asks the caller whether a row is the right one: 9.5 to 11.5 bytes a row. Entries lie in 256
-// arrays (shards) with gaps, each sorted by hash (Robin Hood hashing without wrap-around): a search
-// looks at a few neighbouring entries, also for a missing id. Each array grows by a fifth on its
-// own, no two at the same size, so an insertion moves only a small part of all entries. Many
-// threads may call Find at once.
+// Finds the rows of a growing table by 64-bit ids. Stores a row's number and 32 bits of the id's
+// hash, and asks the caller whether a row is that of the id. Takes 9.5 to 11.5 bytes a row in a
+// large table. Entries lie in 256 arrays (shards) with gaps, each sorted by hash (Robin Hood
+// hashing without wrap-around): a search looks at a few neighbouring entries, also for a missing
+// id. Each array grows by a fifth on its own, no two at the same size, so an insertion moves only a
+// small part of all entries. Many threads may call Find at once.
 #pragma once
 
 #include <array>
@@ -35,7 +35,7 @@ class IdIndex {
     const Shard& shard = shards_[place.shard];
     if (shard.capacity != 0) PrefetchToRead(&shard.entries[shard.Home(place.tag)]);
   }
-  // Returns the first row with this place for which same(row) is true, or kNone.
+  // Returns the first row at `place` for which same(row) is true, or kNone.
   template <class Same>
   uint32_t Find(const Place& place, const Same& same) const {
     const Shard& shard = shards_[place.shard];
@@ -46,7 +46,7 @@ class IdIndex {
     }
   }
   void Insert(const Place& place, uint32_t row);
-  // Removes a row, which must be there with this place.
+  // Removes a row, which must be there at `place`.
   void Erase(const Place& place, uint32_t row);
 
   uint64_t size() const { return size_; }
@@ -59,14 +59,14 @@ class IdIndex {
   };
   struct Shard {
     uint64_t Home(uint32_t tag) const { return tag * capacity >> 32; }
-    uint64_t capacity = 0;  // homes: entries where a search may begin
+    uint64_t capacity = 0;  // entries where a search may begin (homes)
     uint64_t length = 0;    // size of `entries`; the last stays empty
     uint64_t size = 0;
     std::unique_ptr<Entry[]> entries;
   };
   static constexpr size_t kShards = 256;
 
-  // Puts an entry in its place. Returns false if that would need the last entry.
+  // Puts an entry in its place. Returns false if that would fill the last entry, which stays empty.
   static bool PutEntry(Shard& shard, uint32_t tag, uint32_t row);
   static void Grow(Shard& shard, size_t index);
   // Copies all entries of `from` to `to`. Returns false if one does not fit.

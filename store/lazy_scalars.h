@@ -1,5 +1,5 @@
-// Caches the scalars with which one update of a lazy table updates its rows (LazyScalarsAt), by the
-// rows' counts of updates: many rows share a count, and computing scalars is slow. One thread.
+// Caches the scalars for the rows of one update, in a table whose rows count their updates
+// (LazyScalarsAt): many rows have the same count, and computing scalars is slow. One thread.
 #pragma once
 
 #include <array>

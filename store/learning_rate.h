@@ -1,5 +1,5 @@
 // Learning rates: a constant, or one of Keras' schedules with Keras' names, defaults and formulas
-// (keras/src/optimizers/schedules/learning_rate_schedule.py). Values; functions of the step.
+// (keras/src/optimizers/schedules/learning_rate_schedule.py). A rate depends on the step alone.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ struct InverseTimeDecay {
   bool staircase = false;
 };
 struct PiecewiseConstantDecay {
-  std::vector<double> boundaries;  // last steps of all `values` but the last, ascending
+  std::vector<double> boundaries;  // at index i, the last step that has values[i]; ascending
   std::vector<double> values;
 };
 struct PolynomialDecay {
@@ -44,14 +44,15 @@ using LearningRate =
     std::variant<ConstantRate, ExponentialDecay, InverseTimeDecay, PiecewiseConstantDecay,
                  PolynomialDecay, CosineDecay, CosineDecayRestarts>;
 
-// Reads a number, or an object with "name" in snake_case and the schedule's options. `problems`
-// name `path`; if any is added, the result is not to be used.
+// Reads a number, or an object with "name" in snake_case and the schedule's options. Adds what is
+// wrong to `problems`, under `path`; then the result is not to be used.
 LearningRate ReadLearningRate(const nlohmann::json& value, const std::string& path,
                               Problems& problems);
 
-// The rate at `step`: the number of batches, or rounds of a synchronous job, applied before.
+// The rate of a step. `step` is how many batches, or in a synchronous job rounds, were applied
+// before.
 double RateAt(const LearningRate& schedule, uint64_t step);
-// Returns the rate that the newest of `steps` steps had; if there was none, that of the first.
+// Returns the rate of the last of the first `steps` steps; if `steps` is 0, that of the first step.
 inline double NewestRate(const LearningRate& schedule, uint64_t steps) {
   return RateAt(schedule, steps > 0 ? steps - 1 : 0);
 }

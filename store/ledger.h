@@ -1,7 +1,7 @@
 // The ledger of one partition: which batches of the data plan have been entered, applied or
-// rejected. Does no I/O; guarded by the partition's lock. Splits are numbered through all epochs,
+// rejected. Does no I/O; guarded by the partition's lock. Splits are numbered through all epochs:
 // epoch * splits per epoch + split. Neighbouring finished splits merge into intervals, so that
-// memory depends on the number of open splits, not on the length of the job.
+// memory does not depend on the length of the job, only on how many splits are open.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +12,15 @@
 
 namespace paracord {
 
-// The identity of a batch, with what the plan says of its split.
+// A batch, and what the plan says of its split.
 struct PlanBatch {
   uint64_t split = 0;  // numbered through all epochs
   uint32_t batch = 0;
   uint32_t split_batches = 0;  // batches in the split
-  uint32_t lanes = 1;          // a push may be the sum of so many lanes, from `split` on
+  uint32_t lanes = 1;          // how many lanes, from `split` on, a push is the sum of
 };
 
-// INVALID_ARGUMENT: the plan is invalid or has no such batch. Leaves `lanes` at 1.
+// Returns the batch, with `lanes` 1. INVALID_ARGUMENT: the plan is invalid or has no such batch.
 absl::StatusOr<PlanBatch> FindBatch(const DataPlan& plan, const BatchId& id);
 
 class PartitionLedger {
@@ -41,15 +41,15 @@ class PartitionLedger {
 
   uint64_t applied() const { return applied_; }
   uint64_t rejected() const { return rejected_; }
-  // In synchronous training: rounds in which some batch was not rejected. The caller calls
+  // In synchronous training: the rounds in which some batch was not rejected. The caller calls
   // CountStep after it has entered the batches of such a round.
   uint64_t steps() const { return steps_; }
   void CountStep() { ++steps_; }
 
-  // Without `intervals`, only the counts of batches and steps.
+  // Without `intervals`, the result has only the counts of batches and steps.
   Ledger ToProto(bool intervals) const;
-  // DATA_LOSS: intervals out of order, batches beyond a split, counts that do not add up, or more
-  // steps than applied batches. INVALID_ARGUMENT: the plan is invalid.
+  // DATA_LOSS: splits are out of order, a batch is beyond its split, counts do not add up, or there
+  // are more steps than applied batches. INVALID_ARGUMENT: the plan is invalid.
   static absl::StatusOr<PartitionLedger> FromProto(const Ledger& ledger, const DataPlan& plan);
 
  private:
@@ -58,7 +58,7 @@ class PartitionLedger {
 
   // Intervals of finished splits: first split -> last split, inclusive; disjoint, not touching.
   std::map<uint64_t, uint64_t> finished_;
-  std::map<uint64_t, uint32_t> open_;  // split -> next batch, never 0
+  std::map<uint64_t, uint32_t> open_;  // split -> first batch not entered, never 0
   uint64_t applied_ = 0;
   uint64_t rejected_ = 0;
   uint64_t steps_ = 0;

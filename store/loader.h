@@ -1,7 +1,6 @@
-// Makes the contents of a ps: partitions created from their initializers or the job's initial
-// weights, or restored from a checkpoint. Blocking, on the executor's thread. The result depends on
-// the arguments and files alone. It is whole: the caller serves it once everything is loaded and
-// verified.
+// Makes the contents of a ps: partitions that are created from their initializers or the job's
+// initial weights, or restored from a checkpoint. Blocking; a ps calls it on its executor. The
+// result depends on the arguments and files alone, and has all partitions, verified.
 #pragma once
 
 #include <memory>
@@ -22,24 +21,24 @@ class PreparedLoad;  // store/preparation.h
 // contradict each other, or a partition exceeds `partition_bytes_max`.
 absl::Status CheckLoad(const LoadRequest& request, uint64_t partition_bytes_max);
 
-// Returns the memory that the partitions of a Load order need, before any is allocated. `rounds`:
-// how they form rounds, in a synchronous job.
+// Returns the memory that the partitions of a checked Load order need, before any is allocated.
+// `rounds` says how they form rounds, if the job is synchronous.
 MemoryNeed NeedOf(const LoadRequest& request, const Optimizer& optimizer,
                   const RoundsNeed& rounds = {});
 
-// What a ps holds when a Load arrives.
+// What a ps holds when a Load order arrives.
 struct HeldBefore {
   const PartitionSet* content = nullptr;  // what it has served until now; null: nothing
-  PreparedLoad* prepared = nullptr;       // partitions that were read beside `content`; null: none
+  PreparedLoad* prepared = nullptr;       // partitions read in advance; null: none
 };
 
-// Loads the partitions of an order. `dir` is the job's DIR; all partitions share `pinned`; `damage`
-// is the damage found so far in the checkpoints of these partitions. INVALID_ARGUMENT: the order or
-// the initial weights are wrong, a partition exceeds `partition_bytes_max`, or the partitions do
-// not fit in `memory`, which counts them from here on. If the order has `retain`, its partitions
-// that are in `before.content` stay as they are. Partitions in `before.prepared` are read on from
-// the checkpoint that they have. Other errors as in storage/checkpoint.h and storage/safetensors.h,
-// with the file's name.
+// Loads the partitions of the order `request`. `dir` is the job's directory; all partitions share
+// `pinned`; `damage` is the damage found so far in the checkpoints of these partitions. `memory`
+// counts the partitions from here on. If the order restores with `retain`, those of its partitions
+// that `before.content` has, of the same run, stay as they are. Partitions in `before.prepared` are
+// read on from the checkpoint that they have. INVALID_ARGUMENT: the order or the initial weights
+// are wrong, a partition exceeds `partition_bytes_max`, or `memory` has no room. Other errors as in
+// storage/checkpoint.h and storage/safetensors.h, with the file's name.
 absl::StatusOr<std::shared_ptr<const PartitionSet>> LoadContent(
     Files& files, const std::string& dir, uint64_t partition_bytes_max,
     std::shared_ptr<PinnedBytes> pinned, MemoryBudget& memory, KnownDamage& damage,

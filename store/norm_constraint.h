@@ -1,6 +1,6 @@
 // Keras' constraints of a norm (keras/src/constraints/constraints.py: MaxNorm, UnitNorm,
-// MinMaxNorm), applied after each update to the values of a dense partition, or to each updated row
-// of a table. Takes no lock; the caller holds that of the partition.
+// MinMaxNorm). They are applied after each update, to the values of a dense partition or to each
+// updated row of a table. No function here locks; the caller holds the partition's lock.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // Optimizers with Keras 3's names, defaults and formulas (keras/src/optimizers/*.py). An Optimizer
-// is a value parsed from the job; its updates are free functions over arrays, element by element,
-// from `in` to `out`, perhaps the same memory. Optimizers know nothing of partitions, locks or
+// is a value parsed from the job; its updates are free functions over arrays, element by element.
+// Input and output arrays may be the same memory. Optimizers know nothing of partitions, locks or
 // ledgers.
 #pragma once
 
@@ -23,7 +23,7 @@ inline constexpr size_t kSlotsMax = 4;
 struct SlotSpec {
   std::string name;  // Keras' name, such as "velocity"
   float initial = 0;
-  bool of_value = false;  // begins with the variable's first values, not with `initial`
+  bool of_value = false;  // begins with the variable's initial values, not with `initial`
   bool of_rows = false;   // one number for each row, not for each element
 };
 
@@ -56,43 +56,45 @@ struct Optimizer {
   std::optional<double> clipvalue;
   bool use_ema = false;  // whether the last slot is the moving average of the values
   double ema_momentum = 0;
-  bool non_neg = false;                // negative values become 0, after all but `norm`
+  bool non_neg = false;                // negative values become 0, before `norm` is applied
   std::optional<NormConstraint> norm;  // applied last, by ScaleToNorm
-  // Every so many steps the average becomes the values; 0: never.
+  // The average becomes the values whenever so many steps have passed; 0: never.
   uint64_t ema_overwrite_frequency = 0;
   bool lazy = false;            // a push updates only the rows that it names (LazyScalarsAt)
   bool row_wise = false;        // slots of squares have one number for each row
   std::vector<SlotSpec> slots;  // at most kSlotsMax
 };
 
-// Parses an optimizer by Keras 3's names and options, and by Keras 2's where results are the same.
-// INVALID_ARGUMENT names the option, or lists the supported optimizers.
+// Parses an optimizer by Keras 3's names and options; Keras 2's are accepted where the results are
+// the same. INVALID_ARGUMENT names the wrong option, or says which optimizers are supported.
 absl::StatusOr<Optimizer> ParseOptimizer(const NamedSpec& spec);
 // Parses a table's own optimizer, which may be row-wise, but not clip by norm. Errors name `path`.
 absl::StatusOr<Optimizer> ParseTableOptimizer(const NamedSpec& spec, const std::string& path);
-// Checks the tables' own optimizers. INVALID_ARGUMENT names the variable.
+// Checks the optimizers of those tables that have their own. INVALID_ARGUMENT names the variable.
 absl::Status CheckOwnOptimizers(std::span<const VariableSpec> variables);
 
-// The optimizer for one variable: its own, already checked by CheckOwnOptimizers, or else the job's
-// `optimizer`. A variable that is a moving average with factor k is updated to value * k +
-// observation * (1 - k), where the push carries the observation. One excluded by
-// exclude_from_weight_decay has no weight decay: as in Keras 3, an expression matches the
-// variable's own name ("bias" of "dense/bias"), or the whole name if the expression has a "/".
+// Returns the optimizer for one variable: its own, already checked by CheckOwnOptimizers, or else
+// `optimizer`, the job's. A variable that is a moving average with factor k gets an optimizer that
+// updates it to value * k + observation * (1 - k), where the push carries the observation. A
+// variable excluded by exclude_from_weight_decay has no weight decay. As in Keras 3, an expression
+// matches the variable's own name ("bias" of "dense/bias"), or the whole name if the expression has
+// a "/".
 Optimizer OptimizerFor(const VariableSpec& variable, const Optimizer& optimizer);
 
 // Returns the slots stored beside the values: Optimizer::slots, and for a lazy table the rows' step
 // counts.
 std::vector<SlotSpec> StoredSlots(const Optimizer& optimizer);
 
-// Returns how many numbers a row has in a slot, and in its values and all Optimizer::slots
-// together.
+// SlotElements returns how many numbers a row has in a slot; RowNumbers, in its values and all
+// Optimizer::slots together.
 uint64_t SlotElements(const SlotSpec& slot, uint64_t row_elements);
 uint64_t RowNumbers(const Optimizer& optimizer, uint64_t row_elements);
 
-// Whether an update can skip elements without a gradient: their values and slots would not change.
+// Whether an update can skip elements without a gradient, as it would not change their values and
+// slots.
 bool ZeroGradientChangesNothing(const Optimizer& optimizer);
 
-// The scalars of one update. `step` counts the updates before: of batches, or of rounds.
+// The scalars of one update. `step` is the number of steps (batches or rounds) before the update.
 struct UpdateScalars {
   float rate = 0;   // learning rate; with bias corrections for Adam, Adamax and Nadam
   float decay = 0;  // weight decay * learning rate, the share subtracted from the value first

@@ -1,8 +1,8 @@
-// Random orthogonal matrices with Haar (uniform) distribution, like Keras' Orthogonal, which takes
-// the QR decomposition of a matrix of normal numbers. QR needs the whole matrix. Here the matrix is
-// a product of Householder reflections of normal vectors (Stewart 1980, "The efficient generation
-// of random orthogonal matrices"), whose rows can be computed one by one: each partition computes
-// its own. No function here has state.
+// Random orthogonal matrices with Haar (uniform) distribution, like Keras' Orthogonal. Keras takes
+// the QR decomposition of a matrix of normal numbers, which needs the whole matrix. Here the matrix
+// is a product of Householder reflections of normal vectors (Stewart 1980, "The efficient
+// generation of random orthogonal matrices"). Its rows can be computed one by one, so each
+// partition computes its own. No function here has state.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ struct MatrixShape {
 };
 
 // Writes elements [begin, begin + out.size()), row-major, of `gain` times the matrix that `key`
-// draws. The columns of the drawn matrix are orthonormal, or its rows if it has more columns than
+// determines. The columns of that matrix are orthonormal, or its rows if it has more columns than
 // rows.
 void Orthogonal(const MatrixShape& matrix, uint64_t key, double gain, uint64_t begin,
                 std::span<float> out);

@@ -1,6 +1,6 @@
-// Makes the partitions of a Load, which is an order to a ps, from given contents. In a synchronous
-// job the state of a trained partition, with which its rounds begin, follows from the plan and the
-// partition's ledger. Does no I/O; one thread at a time.
+// Makes the partitions of a Load order from their contents. In a synchronous job, a trained
+// partition begins with a state that follows from the plan and the partition's ledger. Does no I/O;
+// one thread at a time.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@ namespace paracord {
 
 class PartitionMaker {
  public:
-  // `content`, of which the maker reads `plan`, `optimizer`, `sync`, `clip` and `round_rows`, must
+  // The maker reads `plan`, `optimizer`, `sync`, `clip` and `round_rows` of `content`, which must
   // outlive it. With `keeps_before`, partitions that form rounds keep the values before the newest
   // round. All partitions share `pinned`. `seed` is the job's.
   PartitionMaker(const PartitionSet& content, bool keeps_before, uint64_t seed,
@@ -30,7 +30,7 @@ class PartitionMaker {
   absl::StatusOr<std::unique_ptr<GrowingTable>> MakeShard(const VariableSpec& variable) const;
 
   // Make a partition. The optimizer's count of steps comes from the ledger in `contents`, not from
-  // its `steps`. DATA_LOSS: StateOf finds the ledger impossible in a synchronous job.
+  // `contents.steps`. DATA_LOSS: in a synchronous job, StateOf finds the ledger impossible.
   absl::StatusOr<std::unique_ptr<Partition>> Make(const VariableSpec& variable,
                                                   const PartitionSpec& spec,
                                                   PartitionContents contents) const;

@@ -1,7 +1,7 @@
 // The rounds of one partition in synchronous training: the state of its values (how many of the
 // job's rounds they have), the sum of the round under way (store/round_sum.h), and the image that
-// waits for a state. The partition has ledger, values and lock; it applies rounds, and keeps the
-// values before the newest one (store/before_values.h).
+// waits for a state. The partition has the ledger, the values and the lock; it applies rounds, and
+// keeps the values before the newest round (store/before_values.h).
 //
 // Guarded by the lock of its partition, except that any thread may call MakeBuffer.
 #pragma once
@@ -23,8 +23,8 @@
 namespace paracord {
 
 // Returns how many rounds of the job are entered in a ledger. DATA_LOSS: lanes have different
-// numbers of rounds, which never happens in a synchronous job (the error names two states), or the
-// ledger's counts of steps and applied batches do not fit so many rounds.
+// numbers of rounds (the error names two), or the ledger's counts of steps and applied batches do
+// not fit so many rounds; neither happens in a synchronous job.
 absl::StatusOr<uint64_t> StateOf(const PartitionLedger& ledger, const DataPlan& plan);
 
 // How the mean gradient of each round of a partition is clipped by norm.
@@ -36,10 +36,10 @@ struct PartitionClip {
 
 struct RoundsOptions {
   DataPlan plan;              // a plan with lanes
-  uint64_t state = 0;         // the state of the partition's first values
+  uint64_t state = 0;         // the state with which the partition begins
   bool keeps_before = false;  // whether to keep the values before the newest round
   std::optional<PartitionClip> clip = {};
-  // Counts the rows of a table in the sum of the round and as values before it; null: not counted.
+  // Counts a table's rows in the sum of the round and in the values before it; null: not counted.
   std::shared_ptr<MemoryShare> rows = {};
 };
 
@@ -52,14 +52,14 @@ class PartitionRounds {
 
   // Frees the buffers of the sum that have no gradient now.
   void ReleaseSpare() { sum_.ReleaseSpare(); }
-  // Makes a buffer that a push with a gradient probably needs; null if it needs none.
+  // Makes a buffer for a push with a gradient; returns null if the push probably needs none.
   std::unique_ptr<RoundSum::Buffer> MakeBuffer() const;
-  // Whether a push of this batch would have its round applied at once.
+  // Whether a push of this batch would have its round applied at once; false if rounds are clipped.
   bool Completes(const PlanBatch& batch) const;
   // Takes a batch into the sum of its round. PUSH_APPLIED: the round is whole, and the caller
-  // applies it under the same lock (Enter, Mean, Next). If the job clips rounds, a whole round
-  // returns PUSH_TAKEN and waits for norms, unless all of its batches are rejected. `fresh` comes
-  // from MakeBuffer.
+  // applies it under the same lock (Enter, Mean, Next). If the job clips rounds, Take returns
+  // PUSH_TAKEN for a whole round, which then waits for norms, unless all of its batches are
+  // rejected. `fresh` comes from MakeBuffer.
   PartitionLedger::Entry Take(uint64_t generation, const PlanBatch& batch, bool rejected,
                               const PartitionUpdate& update, const PartitionLedger& ledger,
                               std::unique_ptr<RoundSum::Buffer>& fresh);
@@ -67,9 +67,9 @@ class PartitionRounds {
   // Whether a whole round waits for norms.
   bool waits_for_norms() const { return clip_.has_value() && sum_.whole(); }
   // Clips the round that waits for norms. True: the caller applies the round under the same lock.
-  // False: no round waits, or the norms are of another round or too small.
+  // False: no round waits, or the norms are of another round or less than the partition's squares.
   bool Clip(uint64_t generation, const RoundNorms& norms);
-  // Partition::SquaresOfMean.
+  // See Partition::SquaresOfMean.
   std::optional<Partition::MeanSquares> SquaresOfMean(uint64_t generation) const;
 
   // ---- Called once the round is whole, in this order.
@@ -78,17 +78,17 @@ class PartitionRounds {
   bool Enter(PartitionLedger& ledger);
   // The mean gradient of the round, which may be none. Valid until Next.
   const PartitionUpdate& Mean() { return sum_.Mean(); }
-  // Whether the mean is finite: a sum of finite gradients may overflow. An update takes elements
-  // that are not finite for 0.
+  // Whether the mean is finite: a sum of finite gradients may overflow. An update takes each
+  // element of the gradient that is not finite for 0.
   bool MeanIsFinite() { return sum_.lanes() == 1 || Mean().gradient.Finite(); }
-  // Called when the values have the round: begins the next, and hands the values to the image that
-  // waits for this state.
+  // Called when the values have the round: begins the next round, and has the image that waits for
+  // the state after this one refer to the values.
   void Next();
 
   // Decides which values answer a pull: false for the current ones, true for those kept before the
   // newest round. A pull without a state gets the current ones. `kept`: the partition still keeps
-  // the earlier values. OUT_OF_RANGE names the partition, the wanted state and the partition's: the
-  // wanted one is gone, or not reached yet.
+  // the values before the newest round. OUT_OF_RANGE names the partition, its state and the wanted
+  // one, which is gone or not reached yet.
   absl::StatusOr<bool> IsBefore(const Partition::Facts& facts, std::optional<uint64_t> state,
                                 bool kept) const;
   // Partition::LackOf of a partition that forms rounds.
@@ -106,19 +106,18 @@ class PartitionRounds {
     std::function<void()> referred;
   };
 
-  // The state of the values from which the gradient of a batch is computed: the rounds before the
-  // batch's.
+  // Returns how many rounds the values have from which the gradient of `batch` is computed.
   uint64_t StateFor(const PlanBatch& batch) const;
   // The first batch of the split that is neither in the ledger nor in the sum.
   uint32_t NextOf(const PlanBatch& batch, const PartitionLedger& ledger) const;
-  uint64_t round() const { return state_ % rounds_; }  // number within the epoch
+  uint64_t round() const { return state_ % rounds_; }  // the round under way, counted in its epoch
 
   const DataPlan plan_;
-  const uint64_t lanes_, rounds_;  // per epoch
+  const uint64_t lanes_, rounds_;  // how many an epoch has
   const std::optional<PartitionClip> clip_;
   uint64_t state_;
   RoundSum sum_;
-  std::optional<Partition::MeanSquares> squares_;  // squares of the newest whole round
+  std::optional<Partition::MeanSquares> squares_;  // of the newest round that has waited for norms
   std::optional<Waiting> waiting_;
 };
 

@@ -1,7 +1,7 @@
-// The contents of a ps from one Load (an order of the coordinator) to the next: the partitions of
-// one run, by id. After the loader has made the contents, only the partitions themselves and the
+// The contents of a ps from one Load order of the coordinator to the next: the partitions of one
+// run, by id. After the loader has made the contents, only the partitions themselves and the
 // atomics below change, so readers need no lock. The ParameterServer shares the contents with
-// exchanges and snapshots in progress, which may outlive its own reference.
+// exchanges and snapshots in progress, which may need them longer than it does.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +26,7 @@ class SnapshotTask;
 // How the rounds of a synchronous job are clipped by norm.
 struct RoundClip {
   NormClip clip;
-  std::vector<bool> whole;  // index: variable of the job; true: all its partitions are here
+  std::vector<bool> whole;  // for each variable of the job, whether all its partitions are here
   bool alone = false;  // all trained partitions of the job are here, so no worker carries norms
 
   uint32_t variables() const { return static_cast<uint32_t>(whole.size()); }
@@ -38,19 +38,20 @@ struct PartitionSet {
   DataPlan plan;
   bool sync = false;              // trained partitions form rounds
   std::optional<RoundClip> clip;  // nullopt: rounds are not clipped
-  // Counts the rows of tables in sums of rounds and as values before a round; null: not counted.
+  // Counts the rows of tables in sums of rounds and in values before a round; null: not counted.
   std::shared_ptr<MemoryShare> round_rows;
   TimeoutsSpec timeouts;
-  // InitialWeights::Drawn, for people; "": nothing to say.
+  // What InitialWeights::Drawn says; "": nothing.
   std::string drawn;
   std::string settings;  // what the job says of its ps (PsSettings in config/job.h)
   Optimizer optimizer;   // the job's
-  // Ascending by id. If a ps keeps partitions across a Load, they are also in its former contents
-  // until the last reader of those is done.
+  // Ascending by id. If a ps keeps partitions across a Load, its former contents have them, too,
+  // until the last reader of these contents is done.
   std::vector<std::shared_ptr<Partition>> partitions;
   size_t trained = 0;  // how many of `partitions` are trained
-  // Steps with a push or norms under way. Each counts itself here before it checks its fence: once
-  // those that a newer generation found are done, no older step can enter anything.
+  // How many steps with a push or norms are under way. Each step counts itself here before it
+  // checks its fence: once the count has been 0 in a newer generation, no older step can enter
+  // anything.
   mutable std::atomic<int> pushes = 0;
   // The task whose images may wait in partitions for their states; null: none.
   mutable std::atomic<const SnapshotTask*> armed = nullptr;
@@ -66,11 +67,11 @@ struct PartitionSet {
 
 // The resident bytes of all partitions.
 uint64_t ResidentBytes(const PartitionSet& content);
-// Counts the resident bytes of all partitions in `memory` as its variables, if some partition is of
-// a growing table. Logs a warning the first time that they take memory reserved for requests.
+// If some partition is of a growing table, counts the resident bytes of all partitions in `memory`
+// as its variables, and logs a warning the first time that they take memory reserved for requests.
 void CountTables(const PartitionSet& content, MemoryBudget& memory);
 
-// Describes a partition for Describe and SnapshotReply. `intervals` as in PartitionLedger::ToProto.
+// Describes a partition for a message. `intervals` is as in PartitionLedger::ToProto.
 PartitionDescription DescribePartition(const Partition::Facts& facts,
                                        const Partition::Counts& counts, bool intervals);
 

@@ -1,11 +1,11 @@
-// Counts the bytes that slow readers cost a ps beyond its contents, for back-pressure. A chunk
-// (store/block.h) counts while a pull references it and its block has replaced it (a stale chunk);
-// a copy, of rows or in another encoding, counts while a pull references the copy. Copies of rows
-// are reserved before they are made. Chunks referenced by snapshots do not count: training never
-// waits for a snapshot of dense partitions. This class only counts and notifies. The
-// ParameterServer, which parks exchanges (server/parked.h) until there is room, shares it with
-// partitions and replies, since replies may outlive both. Thread-safe; the usual path takes no
-// lock.
+// Counts the bytes that a ps holds beyond its contents because receivers have not read their
+// replies yet (pinned bytes), for back-pressure. A chunk (store/block.h) counts while a pull
+// references it and its block has replaced it (a stale chunk). A copy, of rows or in another
+// encoding, counts while a pull references it; bytes for copies of rows are reserved before. Chunks
+// referenced by snapshots do not count: training never waits for a snapshot of dense partitions.
+// This class only counts and notifies. The ParameterServer, which parks exchanges (server/parked.h)
+// until there is room, shares it with partitions and replies, since replies may outlive both.
+// Thread-safe; the usual path takes no lock.
 #pragma once
 
 #include <algorithm>
@@ -31,32 +31,32 @@ class PinnedBytes {
 
   // The bytes pinned now.
   uint64_t bytes() const;
-  // The limit without the bytes by which RaiseLimit has raised it.
+  // The limit, without what RaiseLimit has added to it.
   uint64_t bytes_max() const { return share_->bytes_max(); }
-  // Whether more bytes are pinned than the limit, as raised, allows.
+  // Whether more bytes are pinned than the limit, with what RaiseLimit has added, allows.
   bool OverLimit() const { return share_->bytes() > Limit(); }
 
-  // The most bytes that one Reserve may have.
+  // The most bytes that one call of Reserve can reserve.
   uint64_t reserved_max() const { return share_->bytes_max() + share_->spare(); }
-  // Whether `bytes` more are within the limit. While nothing is pinned, up to reserved_max() fit; 0
-  // bytes fit unless OverLimit().
+  // Whether `bytes` more are within the limit. While nothing is pinned, up to reserved_max() are; 0
+  // bytes are within it unless OverLimit().
   bool Fits(uint64_t bytes) const { return FitsBeside(Pinned(), bytes); }
-  // Counts the bytes if they fit; otherwise returns false and counts nothing.
+  // Counts `bytes` more if they fit; otherwise returns false and counts nothing.
   bool Reserve(uint64_t bytes);
 
-  // Called by the ParameterServer before it parks an exchange that needs `bytes` more. True: they
-  // do not fit, and the function set by Watch runs once when they do. False: they fit; the function
-  // may run nevertheless.
+  // Called before an exchange that needs `bytes` more is parked. True: the bytes do not fit, and
+  // the function set by Watch runs once when they do. False: the bytes fit; the function may run
+  // nevertheless.
   bool Wait(uint64_t bytes);
 
-  // Sets the function that runs when the bytes of Wait fit. It runs on any thread that releases
-  // bytes, perhaps one of gRPC's, and should only post to a loop. After Watch returns, the previous
-  // function no longer runs.
+  // Sets the function that runs when the bytes of the last Wait fit. It runs on any thread that
+  // releases bytes, perhaps one of gRPC's, and should only post to a loop. After Watch returns, the
+  // function set before no longer runs.
   void Watch(std::function<void()> fell);
 
-  // Called when readers do not release the pinned bytes in time: raises the limit by as many bytes
-  // as are pinned (at most by the share's spare bytes), and lowers it again as they are released.
-  // Exchanges go on meanwhile, limited by the bytes that they pin themselves.
+  // Called when receivers do not read their replies in time: raises the limit by as many bytes as
+  // are pinned (at most by the share's spare bytes), and lowers it again as these bytes are
+  // released. So exchanges go on meanwhile, limited by the bytes that they pin themselves.
   void RaiseLimit();
 
   // Called by a partition, under its lock or when it is destroyed, when `chunk` leaves its block.
@@ -97,7 +97,7 @@ class PulledChunk {
   std::shared_ptr<PinnedBytes> pinned_;  // null: moved from
 };
 
-// Bytes reserved for copies that are not made yet. One thread at a time.
+// Bytes that are reserved for copies not made yet. One thread at a time.
 class PinnedReservation {
  public:
   PinnedReservation() = default;  // no bytes
@@ -110,11 +110,11 @@ class PinnedReservation {
         pinned_(std::move(other.pinned_)) {}
   PinnedReservation& operator=(PinnedReservation&&) = delete;
   ~PinnedReservation();
-  // Hands `bytes` of the reserved bytes to a copy. Returns false, and hands none, if fewer are
+  // Hands `bytes` of the reserved bytes to a copy. Returns false, and hands over none, if fewer are
   // left.
   bool Take(uint64_t bytes);
-  // Suspend gives the bytes back while the copies have to wait. Renew reserves them again, or
-  // returns false and reserves nothing if they do not fit now.
+  // Suspend gives the bytes back while the pull has to wait. Renew reserves them again, or returns
+  // false and reserves nothing if they do not fit now.
   void Suspend();
   bool Renew();
 
@@ -124,11 +124,11 @@ class PinnedReservation {
   std::shared_ptr<PinnedBytes> pinned_;  // null: moved from, or without bytes
 };
 
-// Memory for a copy of values for a pull: of rows, or in another encoding. Counts as pinned from
-// construction, so that exchanges meet the limit even while the values are copied.
+// Memory for a pull's copy of values: of rows, or in another encoding. Counts as pinned from its
+// construction on, so that exchanges meet the limit even while the values are copied.
 class PulledCopy {
  public:
-  // Takes the bytes out of `reserved` if it has enough; otherwise they are added to those pinned.
+  // Takes the bytes out of `reserved` if that has enough; otherwise adds them to those pinned.
   PulledCopy(uint64_t bytes, std::shared_ptr<PinnedBytes> pinned,
              PinnedReservation* reserved = nullptr);
   PulledCopy(PulledCopy&& other) noexcept = default;

@@ -1,7 +1,7 @@
 // Reads partitions from a checkpoint into a ps, and may go on to a later checkpoint that continues
-// it: then it reads changed rows of tables, and dense partitions whole. A ps restores with it.
-// Before a move, a ps prepares the coming partitions while it serves others (LoadRequest.prepare).
-// Blocking, on the executor's thread.
+// the first: then it reads only changed rows of tables, but dense partitions whole. A ps restores
+// in this way, and, before a move, prepares the coming partitions while it serves others
+// (LoadRequest.prepare). Blocking, on the executor's thread.
 #pragma once
 
 #include <cstdint>
@@ -22,21 +22,23 @@ namespace paracord {
 
 class Preparation {
  public:
-  // Takes the partitions of `order` that are not in `content`, which has the plan and the
-  // optimizer. `memory` counts rows of tables as long as they are not served. The arguments must
-  // outlive this object.
+  // Takes those partitions of `order` that are not in `content`, which has the plan and the
+  // optimizer. `memory` counts rows of tables while they are not served. The arguments must outlive
+  // this object.
   Preparation(const LoadRequest& order, const PartitionSet& content, const PartitionMaker& maker,
               MemoryReservation& memory);
 
   // Reads the partitions from the checkpoint in `directory`, or what has changed in them since the
-  // checkpoint that was read last; nothing if both are the same. After an error it may be called
-  // again, and reads all partitions whole. FAILED_PRECONDITION: the checkpoint is of another run,
-  // or its partitions are cut in another way. Other errors as ReadManifest and ReadChained.
+  // checkpoint that was read last; nothing if both are the same. May be called again after an
+  // error; if the error came while partitions were read, all are then read whole.
+  // FAILED_PRECONDITION: the checkpoint is of another run, or its partitions are cut in another
+  // way. Other errors as ReadManifest and ReadChained.
   absl::Status Read(Files& files, const std::string& directory, KnownDamage& damage);
-  // The name of the checkpoint that was read last; empty: none was, or the newest try failed.
+  // The name of the checkpoint that was read last; empty: none was, or reading partitions failed
+  // since.
   const std::string& checkpoint() const { return checkpoint_; }
   bool Has(uint32_t partition) const;  // whether the partition is prepared here
-  // Forgets the partitions that are not in `order`, or are in `content` already.
+  // Forgets the partitions that are not in `order` or are in `content` already.
   void Keep(const LoadRequest& order, const PartitionSet& content);
   size_t size() const { return ids_.size(); }
 
@@ -61,11 +63,12 @@ class Preparation {
   std::string directory_, checkpoint_;
 };
 
-// A Preparation beside the partitions that a ps serves, with the order and the objects that it
-// uses.
+// A Preparation of partitions beside those that a ps serves, with its own order and the objects
+// that it needs.
 class PreparedLoad {
  public:
-  // INVALID_ARGUMENT: CheckLoad refuses the order, or the job is synchronous and prepares nothing.
+  // INVALID_ARGUMENT: CheckLoad refuses the order, or the job in the order is invalid, or
+  // synchronous: such a job prepares nothing.
   // RESOURCE_EXHAUSTED: there is no room for the partitions beside those that are served.
   static absl::StatusOr<std::shared_ptr<PreparedLoad>> Make(LoadRequest order,
                                                             uint64_t partition_bytes_max,
@@ -74,8 +77,8 @@ class PreparedLoad {
   const LoadRequest& order() const { return order_; }
   // Whether `other` is of the same run and job, and prepares the same partitions.
   bool IsLike(const PreparedLoad& other) const;
-  // Whether a Load of `order` can use this preparation: a checkpoint has been read, the run and the
-  // job are those of the order, and the order has some partition that is prepared.
+  // Whether a Load of `order` can use this preparation: a checkpoint has been read, run and job are
+  // those of `order`, and `order` has some partition that is prepared here.
   bool IsFor(const LoadRequest& order) const;
   Preparation& partitions() { return *partitions_; }
 

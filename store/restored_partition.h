@@ -1,6 +1,6 @@
-// A partition being read from a checkpoint, or from a chain of checkpoints with changed rows: tells
-// where to read tensors to, takes over each checkpoint, and becomes a Partition at the end. One
-// thread.
+// A partition that is being read from a checkpoint, or from a chain of checkpoints with changed
+// rows. Says where tensors are to be read to, takes over each checkpoint, and makes a Partition at
+// the end. One thread.
 #pragma once
 
 #include <cstdint>
@@ -20,20 +20,19 @@ namespace paracord {
 
 class RestoredPartition {
  public:
-  // All arguments must outlive the result. `memory` counts rows while the partition is not
-  // finished.
+  // All arguments must outlive the result. `memory` counts the rows that are read from checkpoints.
   static absl::StatusOr<RestoredPartition> Make(const VariableSpec& variable,
                                                 const PartitionSpec& spec,
                                                 const PartitionMaker& maker,
                                                 MemoryReservation& memory);
 
   // Returns the memory for a tensor of one checkpoint; none if the partition has no such tensor.
-  // `slot` is "" for the values. `delta`: the tensor has only changed rows.
+  // `slot` is "" for the values. With `delta`, the tensor has only changed rows.
   TensorPlace PlaceOfTensor(bool delta, std::string_view slot, uint64_t elements);
   // Takes over the tensors that were read from one checkpoint. Errors do not name the partition.
   absl::Status EndLink(const StoredPartition& stored);
-  // `stored` is what the last checkpoint says of the partition, and `restored` that checkpoint's
-  // name; nullopt if no later one may continue it. DATA_LOSS: the ledger is damaged.
+  // `stored` is what the last checkpoint says of the partition. `restored` is the name of that
+  // checkpoint, or nullopt if no later one may continue it. DATA_LOSS: the ledger is damaged.
   // FAILED_PRECONDITION: the slots are those of another optimizer.
   absl::StatusOr<std::unique_ptr<Partition>> Finish(const StoredPartition& stored,
                                                     const DataPlan& plan,
@@ -57,8 +56,8 @@ class RestoredPartition {
   MemoryReservation* memory_;
   std::vector<SlotSpec> slots_;          // the slots that are tensors of their own
   std::vector<uint64_t> slot_elements_;  // elements in the checkpoint, by slot
-  PartitionContents contents_;           // dense partition
-  TableContents table_;                  // table
+  PartitionContents contents_;           // of a dense partition
+  TableContents table_;                  // of a table
   uint64_t words_ = 0;             // float32 words of a growing table's rows in this checkpoint
   bool candidates_ = false;        // whether the checkpoint has all candidates of a growing table
   std::vector<float> changed_;     // the changed rows in this checkpoint, as words

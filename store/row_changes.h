@@ -1,9 +1,9 @@
-// Tells which rows of a growing table changed since an image (all rows at one moment, for a
-// checkpoint), for a next checkpoint with these rows alone. Each row stores the last update that
-// touched it; RowChanges has counts of changed rows, and the ids of removed ones. If more than 4096
-// rows and a 32nd of all are removed, it forgets all images, and the next checkpoint has all rows.
-// At most two images are known: that of the checkpoint that the next one continues, and the newest.
-// One thread at a time, but many threads may call Look.
+// Tells which rows of a growing table have changed since an image (all rows at one moment, for a
+// checkpoint), so that the next checkpoint can have these rows alone. Each row stores the last
+// update that touched it; RowChanges counts the changed rows, and has the ids of removed ones. If
+// it would have more than 4096 removed ids and more than a 32nd of the rows, it forgets all images,
+// and the next checkpoint has all rows. At most two images are known: that of the checkpoint which
+// the next one continues, and the newest. One thread at a time, but many threads may call Look.
 #pragma once
 
 #include <array>
@@ -29,17 +29,18 @@ class RowChanges {
   };
 
   // Called when an image of `rows` rows is taken, after the update `now`. `own` is the checkpoint
-  // made from the image, nullopt if no later one may continue it. Forgets all earlier images but
-  // that of the checkpoint `continued`.
+  // that is made from the image, or nullopt if no later one may continue it. Forgets all earlier
+  // images except that of the checkpoint `continued`.
   void Mark(const std::optional<CheckpointName>& own,
             const std::optional<CheckpointName>& continued, uint32_t now, uint64_t updates,
             uint64_t rows);
-  // Nullopt: the image is not known, or no longer. The result is valid until the next change.
+  // Nullopt: the image is not known, or is forgotten. The result is valid until the next change.
   std::optional<Since> SinceImage(const std::optional<CheckpointName>& image) const;
   void Forget();
 
-  // Called before the update `now`. Then Look(touched) is called for each row to be touched: it
-  // counts the row for each image without a change of the row since. Add sums these counts up.
+  // Called before the update `now`. Then Look(touched) is called for each row to be touched;
+  // `touched` is the last update that touched the row. Look counts the row for each image since
+  // which the row has not changed. Add takes over the counts of one caller of Look.
   void Begin(uint32_t now);
   struct Seen {
     std::array<uint64_t, kImagesMax> unchanged{};  // how many rows, by image
@@ -50,7 +51,8 @@ class RowChanges {
     }
   }
   void Add(const Seen& seen);
-  // Called for each created or removed row; `rows` is how many the table has.
+  // Called for each created or removed row. `touched` is the last update that touched the removed
+  // row, `rows` how many the table has.
   void Created();
   void Removed(uint64_t id, uint32_t touched, uint64_t rows);
 
@@ -62,8 +64,8 @@ class RowChanges {
     uint32_t now = 0;
     uint64_t updates = 0;
     uint64_t changed = 0;
-    size_t removed = 0;  // index in removed_ of the first row removed since
-    uint32_t bound = 0;  // rows touched fewer updates ago than this have changed
+    size_t removed = 0;  // index in removed_ of the first row removed after the image
+    uint32_t bound = 0;  // a row has changed if it was touched fewer updates ago than this
   };
   bool IsChanged(size_t image, uint32_t touched) const;
 
@@ -72,8 +74,8 @@ class RowChanges {
   uint32_t now_ = 0;
 };
 
-// Returns how many updates ago, at least, a row was last touched if it is as it was after the
-// update `then`. Updates count modulo 2^31.
+// Returns how many updates ago, at least, a row was last touched if it has not changed after the
+// update `then`. `now` is the present update. Updates count modulo 2^31.
 uint32_t ChangedBound(uint32_t then, uint32_t now);
 
 }  // namespace paracord

@@ -1,6 +1,7 @@
 // The rows of a growing table in memory: 12 or 16 bytes with the id, the last update that touched
-// the row, and on request the count of updates; then values and slots. Removed rows are reused. As
-// in RowMemory, one thread at a time adds and removes rows, but many may use different rows.
+// the row, and on request the count of updates; then values and slots. The memory of removed rows
+// is used again. As in RowMemory, one thread at a time adds and removes rows, but many may use
+// different rows.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,7 @@
 
 namespace paracord {
 
-// Numbers of updates, such as the last that touched a row, count modulo 2^31.
+// Updates are numbered modulo 2^31, also the last that touched a row.
 inline constexpr uint32_t kTouchedMask = (uint32_t{1} << 31) - 1;
 
 class RowRecords {
@@ -68,17 +69,17 @@ class RowRecords {
   // Prefetches the header and the first `elements` numbers of a row, to be written.
   void Prefetch(uint32_t row, uint64_t elements) const;
 
-  // Adds a row, whose memory is not initialised.
+  // Adds a row, whose memory is not initialised, and returns its number.
   uint32_t Add();
   void Remove(uint32_t row);
 
   RowMemory& memory() { return memory_; }
   const RowMemory& memory() const { return memory_; }
   uint64_t record_words() const { return memory_.row_floats(); }
-  // Of `words`, the words of several rows, keeps only live rows touched less than `ages` updates
-  // before `now`.
+  // Keeps, of the rows in `words`, only live ones that were touched less than `ages` updates before
+  // `now`.
   void KeepLive(std::vector<float>& words, uint32_t now, uint64_t ages) const;
-  // Sets a row to the words of one in an image.
+  // Sets a row to `words`, those of one row in an image.
   void Assign(uint32_t row, std::span<const float> words) const {
     std::memcpy(memory_.Row(row), words.data(), words.size_bytes());
   }
@@ -96,20 +97,20 @@ class RowRecords {
 
 // Finds the row untouched for longest; rows last touched by the same update are ordered by a hash
 // of their ids. The order depends only on what a checkpoint has of the rows, not on memory places
-// or when Find is called. A search of all rows collects some of the oldest, which Find returns one
-// by one: all other rows are younger and stay so.
+// or when Find is called. A search of all rows collects some of the oldest, which Find then returns
+// one by one: all other rows are younger, and stay so.
 class OldestRows {
  public:
   // `key` seeds the hash.
   explicit OldestRows(uint64_t key) : key_(key) {}
 
-  // Returns the oldest row of `records`, nullopt if none is live; the same again until it is
-  // removed or touched. `now` is the last update.
+  // Returns the oldest row of `records`, or nullopt if none is live. Returns the same row again
+  // until it is removed or touched. `now` is the number of the last update.
   std::optional<uint32_t> Find(const RowRecords& records, uint32_t now);
-  // To be called for each row that is added, by the update `now`.
+  // To be called for each row that the update `now` adds after the first Find.
   void Added(const RowRecords& records, uint32_t row, uint32_t now);
-  // How many of the rows that the last search found, and that are unchanged since, were touched
-  // more than `ages` updates before `now`.
+  // Of the rows that the last search found and that have not changed since, returns how many were
+  // touched more than `ages` updates before `now`.
   uint64_t CountOlder(const RowRecords& records, uint32_t now, uint64_t ages) const;
 
  private:
@@ -128,7 +129,7 @@ class OldestRows {
   const uint64_t key_;
   uint32_t looked_ = 0;     // last update before the last search
   std::vector<Row> rows_;   // the rows found, as a heap with the oldest on top
-  std::optional<Row> end_;  // set if the search left rows out: they all come after it
+  std::optional<Row> end_;  // set if the search left rows out, all younger than this
 };
 
 }  // namespace paracord

@@ -1,8 +1,8 @@
 // The common part of fixed and growing tables: rows of values and slots in their own memory,
-// updated by one kernel (store/row_kernel.h), and an image of one moment, read while rows change.
-// Tables differ in how an id leads to its row, and in whether rows come and go.
+// updated by one kernel (store/row_kernel.h), and an image of one moment, which is read while rows
+// change. Tables differ in how an id leads to its row, and in whether rows come and go.
 //
-// Several threads work on one call (common/parallel.h), but a table has one caller at a time.
+// A call may work with several threads (common/parallel.h), but a table has one caller at a time.
 #pragma once
 
 #include <cstdint>
@@ -33,29 +33,29 @@ class RowStore {
   // Copies the values of the rows `ids` to `out`, in the order of `ids`.
   virtual void Lookup(std::span<const uint64_t> ids, std::span<float> out) const = 0;
   // Updates the rows `ids`, which are ascending and distinct, by the optimizer. `step` is the
-  // number of updates before, of batches or of rounds. Returns false if a result is not finite.
+  // number of steps (batches or rounds) before. Returns false if a result is not finite.
   virtual bool Update(uint64_t step, std::span<const uint64_t> ids,
                       std::span<const float> gradients) = 0;
   virtual uint64_t bytes() const = 0;
 
   // ---- The state before the newest round (store/before_values.h).
-  // From now on tells `before` of the rows that an update touches or removes; null: nobody asks.
+  // From now on tells `before` which rows an update touches or removes; null: tells nobody.
   void TellBefore(RowsBefore* before) { before_ = before; }
-  // Copies the rows `ids`, ascending and distinct, as they were in the state kept by `before`.
+  // Copies the rows `ids`, ascending and distinct, as they were in the state that `before` keeps.
   virtual void LookupBefore(const RowsBefore& before, std::span<const uint64_t> ids,
                             std::span<float> out) const = 0;
 
   // ---- Images: the rows at one moment, for a checkpoint.
-  // Begins an image of this moment, which is read from the log `undo`, and ends the image before;
-  // null: only ends that. Returns the log of the image before.
+  // Ends the image that is open, if any, and returns its log. If `undo` is not null, begins an
+  // image of this moment, which is read by way of `undo`, the new log.
   std::shared_ptr<UndoLog> BeginImage(std::shared_ptr<UndoLog> undo);
   UndoLog* undo() const { return undo_.get(); }
-  // How many of these rows an update would have to preserve for the open image.
+  // How many of the rows `ids` an update would have to preserve for the open image.
   virtual uint64_t RowsToPreserve(std::span<const uint64_t> ids) const = 0;
   virtual const RowMemory& memory() const = 0;
 
  protected:
-  // `shape` is the variable's, or a partition's: only one row's shape matters.
+  // `shape` is that of the variable or of a partition, since only the shape of a row matters.
   RowStore(const Optimizer& optimizer, std::vector<uint64_t> shape);
 
   // Updates values and slots of a list of rows, and applies the constraint of a norm.
@@ -65,7 +65,7 @@ class RowStore {
   }
 
   Optimizer optimizer_;            // only the learning rate changes
-  std::shared_ptr<UndoLog> undo_;  // log of the open image, which shares it; null: no image
+  std::shared_ptr<UndoLog> undo_;  // log of the open image, shared with the image; null: no image
   RowsBefore* before_ = nullptr;
 
  private:

@@ -1,7 +1,7 @@
 // Gradients that arrive before their push: a worker sends finished gradients while it computes the
-// others, and the exchange of the batch refers to them. They are kept, one push for each worker,
+// others, and the exchange of the batch refers to them. They are kept, for one push of each worker,
 // until the exchange, another push of the worker, a new generation, or half a minute after the last
-// gradient. Without room they are refused, and the worker sends them with the exchange.
+// gradient. If there is no room, they are refused, and the worker sends them with the exchange.
 // Thread-safe.
 #pragma once
 
@@ -27,12 +27,12 @@ class StagedPushes {
   // The bytes are reserved in `share`.
   explicit StagedPushes(std::shared_ptr<MemoryShare> share) : share_(std::move(share)) {}
 
-  // Keeps the pieces of a message, which has `message_bytes` bytes in all. Drops a different push
-  // of the same worker. RESOURCE_EXHAUSTED: there is no room, and the pieces are not kept.
-  // INVALID_ARGUMENT: the message is malformed.
+  // Keeps the pieces of a message, which has `message_bytes` bytes in all. Drops the pieces of
+  // another push of the same worker. RESOURCE_EXHAUSTED: there is no room, and the message's pieces
+  // are not kept. INVALID_ARGUMENT: the message is malformed.
   absl::Status Keep(DecodedRequest request, uint64_t message_bytes, int64_t now_ms);
-  // Removes the push that `header` names, and returns its pieces. NOT_FOUND: pieces are missing,
-  // and the exchange has to carry all of them. INVALID_ARGUMENT: the header names no push.
+  // Removes the push that `header` names, and returns its pieces. NOT_FOUND: some are missing, and
+  // the exchange has to carry all of them. INVALID_ARGUMENT: the header names no push.
   absl::StatusOr<std::vector<PieceView>> Take(const ExchangeRequest& header);
   void Clear();
   // Drops the pushes of which nothing has come for kForgottenMs. Returns whether any are left.

@@ -1,4 +1,4 @@
-// Checks a step against the partitions that are held here, completely, before anything changes.
+// Checks a step completely, against the partitions of this store, before anything changes.
 #pragma once
 
 #include <optional>
@@ -31,7 +31,7 @@ struct CheckedStep {
 // INVALID_ARGUMENT says what is wrong, and names the partition if one is at fault.
 absl::StatusOr<CheckedStep> CheckStep(const PartitionSet& content, StepRequest request);
 
-// The elements of these rows of the partition, or of all its rows if `rows` is nullopt.
+// The number of elements in the rows `rows` of the partition; in all of its rows, if nullopt.
 uint64_t ElementsOf(const Partition& partition, const Rows& rows);
 
 }  // namespace paracord

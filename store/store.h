@@ -1,10 +1,10 @@
-// A store has the values of one run and applies steps of training to them. A ps has one; any
-// process may have one without a daemon. A step is checked completely before any byte changes,
+// A store has the values of one run and applies steps of training to them. A ps has one; a process
+// that is no daemon may have one, too. A step is checked completely before any byte changes,
 // applied partition by partition, and answered with references to the values. Readers may see a
 // step in some partitions and not yet in others: harmless, since each partition has its own ledger.
 // A push checks its fence once and reaches all partitions or none. Thread-safe. The caller
-// (server/) checks fences, too, and lets a new coordinator read ledgers when older pushes have
-// ended.
+// (server/) checks fences, too, and lets a new coordinator read the ledgers only when older pushes
+// have ended.
 #pragma once
 
 #include <atomic>
@@ -21,7 +21,7 @@
 
 namespace paracord {
 
-// An update is what a push brings for one partition; refused and stale count whole pushes.
+// An update is what a push brings for one partition. `refused` and `stale` count whole pushes.
 struct UpdateCounters {
   // Updates entered by a ledger or taken into the sum of a round, also of a rejected batch.
   std::atomic<uint64_t> applied{0};
@@ -36,7 +36,7 @@ class Store {
  public:
   using Reply = WaitingPulls::Reply;
 
-  // The arguments must outlive the store, `content` also the answers to all steps.
+  // The arguments must outlive the store; `content` also has to outlive the answers to all steps.
   Store(const PartitionSet& content, UpdateCounters& counters, WaitingPulls& waiting)
       : content_(content), counters_(counters), waiting_(waiting) {}
 
@@ -45,11 +45,11 @@ class Store {
   // `reply` comes later, perhaps on another thread, and the returned ticket lets the caller drop
   // the pull; the push has been entered when Apply returns. INVALID_ARGUMENT says what is wrong;
   // nothing has changed. ABORTED: the fence is over; the push has changed nothing, unless the pull
-  // had to wait. RESOURCE_EXHAUSTED: no room for the push's rows in sums of rounds, and it has
-  // changed nothing; or, without a push, no room for another waiting pull. OUT_OF_RANGE: the push
-  // has been entered, but the wanted state is gone (PendingPull). `reserved`: RowBytes, reserved
-  // for the wanted rows; if none, their copies count when made. `waits` is called before a pull
-  // begins to wait: the request's memory is needed no more.
+  // had to wait. RESOURCE_EXHAUSTED: there is no room for the push's rows in sums of rounds, and
+  // the push has changed nothing; or, without a push, no room for another waiting pull.
+  // OUT_OF_RANGE: the push, if any, has been entered, but the wanted state is gone. `reserved` has
+  // RowBytes, reserved for the wanted rows; without it, their copies count when made. `waits` is
+  // called before a pull begins to wait, when the request's memory is needed no more.
   using WaitsFn = WaitingPulls::WaitsFn;
   WaitingPulls::Ticket Apply(StepRequest request, const PushFence& fence, const Reply& reply,
                              PinnedReservation reserved = {}, const WaitsFn& waits = {}) const;
@@ -64,16 +64,16 @@ class Store {
   // Checks the step, then enters its norms and its push.
   absl::StatusOr<PendingPull> Enter(StepRequest request, const PushFence& fence,
                                     PinnedReservation reserved) const;
-  // Returns whether some ledger has entered the batch; a sum that took it does not count.
+  // Returns whether some ledger has entered the batch. The batch may also wait in a sum of a round.
   bool EnterPush(const CheckedStep& step, const PushFence& fence, PendingPull& pull) const;
 
   // INVALID_ARGUMENT: of a variable with all its partitions here, a worker's norms differ from the
-  // squares; or of another variable, they are smaller than the squares of the partitions here.
+  // squares; of another variable, they are less than the squares of the partitions here.
   absl::Status CheckOwnSquares(const RoundNorms& norms, const PushFence& fence) const;
-  // Clips and applies the round that waits for these norms. Returns whether any partition did.
+  // Clips and applies the round that waits for `norms`. Returns whether any partition applied one.
   bool EnterNorms(const RoundNorms& norms, const PushFence& fence) const;
-  // EnterNorms with norms computed here, in a store with all trained partitions of the job, if
-  // every partition has the whole round.
+  // In a store with all trained partitions of the job: computes the norms, and if every partition
+  // has the whole round, calls EnterNorms with them.
   bool EnterOwnNorms(uint64_t round, const PushFence& fence) const;
 
   const PartitionSet& content_;

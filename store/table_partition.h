@@ -23,21 +23,21 @@
 
 namespace paracord {
 
-// Makes the table for one shard. Errors as GrowingTable::Make. A table counts updates, so the job's
-// expire_batches are divided by the batches of an update: with rounds, `round_batches`.
+// Makes the table of one shard. Errors as GrowingTable::Make. A table counts updates, so the job's
+// expire_batches are divided by `round_batches`, the batches of an update (1 without rounds).
 absl::StatusOr<std::unique_ptr<GrowingTable>> MakeTableOfShard(const VariableSpec& variable,
                                                                const Optimizer& optimizer,
                                                                uint64_t seed,
                                                                uint64_t round_batches = 1);
 
-// Whether a variable is a fixed table whose rows may be named: its optimizer `own` leaves rows
-// without a gradient alone, or the variable is not trained.
+// Whether the variable is a fixed table whose rows may be named: `own`, its optimizer, leaves rows
+// without a gradient as they are, or the variable is not trained.
 bool KeepsFixedRows(const VariableSpec& variable, const Optimizer& own);
 
-// The bytes of a growing table's shard without rows.
+// The bytes of one shard of a growing table while it has no rows.
 uint64_t EmptyTableBytes(const VariableSpec& variable);
 
-// The contents that a table's partition begins with: either `table` or `fixed` is set.
+// What a table's partition begins with: either `table` or `fixed` is set.
 struct TableContents {
   std::unique_ptr<GrowingTable> table;
   std::unique_ptr<FixedTable> fixed;
@@ -93,8 +93,8 @@ class TablePartition : public Partition {
   // Push for a partition that forms rounds.
   Outcome PushLane(const PlanBatch& batch, bool rejected, const PartitionUpdate& update,
                    const PushFence& fence);
-  // Counts the rows in the sum and before the round in round_rows_, and the room that the latter
-  // need.
+  // Counts in round_rows_ the rows in the sum, and those before the round or the room that they
+  // will need.
   void CountRound() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Enters and applies the whole round.
   void ApplyRound() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -103,12 +103,13 @@ class TablePartition : public Partition {
   bool keeps_before() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     return before_.has_value() && before_->kept();
   }
-  // Whether the open image has room for the old rows of an update, or of the round that the update
-  // completes.
+  // Whether the open image has room for the old rows of `update`; HasRoomForRound: for those of the
+  // whole round, if the update completes it.
   bool HasRoomFor(const PartitionUpdate& update) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool HasRoomForRound(const PlanBatch& batch, const PartitionUpdate& update) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Waits until has_room(), or ends the image. Releases the lock while waiting.
+  // Waits until has_room(), at most push_wait_ms_, and if it is still false ends the image.
+  // Releases the lock while waiting.
   template <class Fn>
   void AwaitRoom(const Fn& has_room) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Takes a step of the optimizer; `update` may be none. `gradient` has its elements side by side.
@@ -121,7 +122,7 @@ class TablePartition : public Partition {
   const bool growing_;
   const uint64_t row_elements_;
   const bool lazy_;
-  mutable std::atomic<uint64_t> pulled_ = 0;  // rows that pulls have named
+  mutable std::atomic<uint64_t> pulled_ = 0;  // how many rows pulls have named
 
   mutable Mutex mu_;
   TableContents contents_ ABSL_GUARDED_BY(mu_);

@@ -1,12 +1,12 @@
 // Pulls that wait for a state (store/round_gate.h): the push of the step has been entered, and the
 // values are read once every wanted partition has the state. The thread whose push completes the
-// state answers its pulls; the event loop answers pulls that time out. No thread blocks, and no
-// lock is held during an answer. Owned by the ParameterServer, which shares it with stores;
-// thread-safe.
+// state answers the pulls that wait for it; the event loop answers pulls that time out. No thread
+// blocks, and no lock is held during an answer. Owned by the ParameterServer, which shares it with
+// stores; thread-safe.
 //
 // Invariants: each pull is answered once, or dropped when its caller goes away. No pull waits
-// longer than kWaitMsMax. A repeated pull does not end the earlier one: two processes with the same
-// task name would end each other's pulls for ever.
+// longer than kWaitMsMax. A pull that is sent again does not end the earlier one: otherwise two
+// processes with the same task name would end each other's pulls for ever.
 #pragma once
 
 #include <atomic>
@@ -44,21 +44,22 @@ class WaitingPulls : public SharedGate<WaitingPulls> {
     bool waits() const { return id != 0; }
   };
 
-  // The memory of waiting pulls counts in `memory`. The loop must live until Close.
+  // The memory of waiting pulls counts in `memory`. `loop` must live until Close.
   WaitingPulls(EventLoop& loop, std::shared_ptr<MemoryShare> memory);
 
-  // Answers the pull, now if its state is there, or later; without values if it may not wait or its
-  // worker has to carry norms. `content` must live until the answer and the return of this
-  // function. `waits` is called before the pull waits. RESOURCE_EXHAUSTED: too many pulls wait, or
-  // they take too much memory; a pull whose push was entered then gets an answer without values, so
-  // that the push's outcome is not lost. ABORTED: the generation of `fence` is over. OUT_OF_RANGE,
-  // in synchronous training: a partition no longer has the state. After Close: its `why`.
+  // Answers the pull, now if its state is there, or later; without values if the pull may not wait
+  // or its worker has to carry norms. `content` must live until the answer and the return of this
+  // function. `waits` is called before the pull begins to wait. RESOURCE_EXHAUSTED: too many pulls
+  // wait, or they take too much memory; but a pull whose push was entered then gets an answer
+  // without values, so that the push's outcome is not lost. ABORTED: the generation of `fence`
+  // ended while the pull waited. OUT_OF_RANGE, in synchronous training: a partition no longer has
+  // the state. Once closed, a pull that would wait gets the `why` of Close.
   Ticket Wait(const PartitionSet& content, const WantedState& wanted, const PushFence& fence,
               PendingPull pull, const Reply& reply, const WaitsFn& waits = {});
-  // Called after a push of `batch` to all partitions of `content`: answers the pulls that need wait
-  // no longer.
+  // Called after a push of `batch` to all partitions of `content`: answers the pulls that need not
+  // wait any more.
   void Entered(const PartitionSet& content, const PlanBatch& batch);
-  // Called after a round with norms has been applied, which completes `state`.
+  // Called after norms have come and the round that completes `state` has been applied.
   void Reached(const PartitionSet& content, uint64_t state) { AnswerThose(content, state, state); }
   // Drops a pull whose caller has gone away.
   void Drop(const Ticket& ticket);
@@ -68,7 +69,7 @@ class WaitingPulls : public SharedGate<WaitingPulls> {
   void EndAll(const absl::Status& why);
   // Answers the pulls whose fence is over with `why`. The caller must hold no lock.
   void EndOvertaken(const absl::Status& why);
-  // EndAll, and refuses all later pulls that would wait with `why`.
+  // Calls EndAll, and from then on answers every pull that would wait with `why`.
   void Close(const absl::Status& why);
 
  private:
@@ -79,17 +80,17 @@ class WaitingPulls : public SharedGate<WaitingPulls> {
 
   // Adds a pull to those that wait, or returns why it cannot (see Wait).
   absl::StatusOr<Ticket> Add(uint64_t state, const PullPtr& pull);
-  // Takes the pull out. Null: another thread has.
+  // Takes the pull out of pulls_. Returns null if another thread has done so.
   PullPtr Remove(const Key& key);
-  // What keeps the state of a pull from being read (Gates), or an error.
+  // What keeps the state of a pull from being read, or why it cannot be read any more.
   using Lack = absl::StatusOr<Partition::Lack>;
-  // False if workers have to carry norms: an answer without values tells them.
+  // Whether the pull is to wait. Not if workers have to carry norms: an answer tells them.
   static bool Waits(const Pull& pull, const Lack& lack);
   static DecodedReply AnswerWithout(Pull& pull, Partition::Lack lack);
   static void Answer(Pull& pull, const Lack& lack);
   // Answers the pulls of `content` for states from `first` to `last` that need not wait any more.
   void AnswerThose(const PartitionSet& content, uint64_t first, uint64_t last);
-  // Answers pulls that time out. On the loop.
+  // Answers pulls that time out. Called on the loop.
   void AnswerOverdue();
 
   EventLoop& loop_;
@@ -101,7 +102,7 @@ class WaitingPulls : public SharedGate<WaitingPulls> {
   std::map<Key, PullPtr> pulls_ ABSL_GUARDED_BY(mu_);
   uint64_t last_id_ ABSL_GUARDED_BY(mu_) = 0;
   int64_t next_ms_ ABSL_GUARDED_BY(mu_) = INT64_MAX;  // no pull times out before this time
-  absl::Status closed_ ABSL_GUARDED_BY(mu_);          // not OK: why it is closed
+  absl::Status closed_ ABSL_GUARDED_BY(mu_);          // after Close: its `why`
 };
 
 }  // namespace paracord

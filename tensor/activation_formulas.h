@@ -1,6 +1,6 @@
 // Elementwise activations, for every device: pure functions. Formulas follow keras/src/activations
-// and keras/src/backend/*/nn.py. Each activation has Value(x, p) and Slope(x, y, p), the derivative
-// at x, where p has the parameters and y is the value at x.
+// and keras/src/backend/*/nn.py. Each activation has Value(x, p), where p has the parameters, and
+// Slope(x, y, p), the derivative at x, where y is the value at x.
 #pragma once
 
 #include <algorithm>
@@ -364,11 +364,11 @@ PARACORD_HD float GradientOf(float x, float y, float dy, const Activation& p) {
   return product;
 }
 
-// A list of activations. For a kind not in the list, With does not call `work`, Value returns x and
-// Gradient returns dy.
+// A list of activations. For a kind that is not in the list, With does not call `work`, Value
+// returns x and Gradient returns dy.
 template <class... Functions>
 struct Among {
-  // Calls `work` with an object of the kind's struct: the loop in `work` is compiled once per kind.
+  // Calls `work` with an object of the kind's struct: a loop in `work` is compiled once per kind.
   template <class Work>
   [[gnu::always_inline]] static void With(ActivationKind kind, const Work& work) {
     (void)((kind == Functions::kKind ? (work(Functions{}), true) : false) || ...);

@@ -6,8 +6,8 @@
 
 namespace paracord {
 
-// The lengths of a row of z, of `kept`, and of r (the state's product), as multiples of
-// CellShape::units.
+// The lengths of a row of z (`gates`), of `kept`, and of r, the state's product (`product`), as
+// multiples of CellShape::units.
 struct CellWidths {
   int64_t gates = 1, kept = 0, product = 1;
 };

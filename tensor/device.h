@@ -1,5 +1,5 @@
-// Chooses a program's device by `--device`: the processor, or a GPU by the CUDA plug-in
-// (cuda_plugin.h) if it can be loaded. These functions start no thread.
+// Chooses a program's device by `--device`: the processor, a GPU if the CUDA plug-in
+// (cuda_plugin.h) can be loaded, or a PJRT plug-in.
 #pragma once
 
 #include <cstdint>
@@ -21,16 +21,17 @@ inline constexpr std::string_view kAllGpus = "cuda:all";
 // together; kOneModel: for a program that runs one copy of a model on one device.
 enum class DeviceFor { kTraining, kOneModel };
 
-// INVALID_ARGUMENT if the text is no value of --device (see ChooseDevice) on any machine. Does not
-// look whether this machine has the device.
+// Returns INVALID_ARGUMENT if the text is a value of --device (see ChooseDevice) on no machine.
+// Does not look whether this machine has the device.
 absl::Status CheckDeviceText(const std::string& text, DeviceFor use);
 
-// Resolves the text of --device ("auto", "cpu", "cuda:N" or, for training, "cpu:N" for N devices of
-// the processor, "cuda:all" or "cuda:N,M") to "cpu", "cuda:N", or the text itself for several
-// devices. A PJRT plug-in, "pjrt:PATH[:N]", is left to its loader (program/pjrt_plugin.h). Workers
-// with "auto" take the GPUs round-robin; `turn` is the worker's index. If "auto" finds no GPU, the
-// result is "cpu" and `note`, unless null, gets the reason in a line. INVALID_ARGUMENT if the text
-// is no value of --device, or names a device that does not exist or cannot be used.
+// Resolves the text of --device. "cpu" and "cuda:N" name one device. For training, "cpu:N" names N
+// devices of the processor, "cuda:all" all GPUs and "cuda:N,M" some. The result is "cpu", "cuda:N",
+// or the text itself for several devices. "auto" becomes a GPU, which workers take round-robin
+// (`turn` is the worker's index), or "cpu" if there is none; `note`, unless null, then gets the
+// reason in a line. "pjrt:PATH[:N]" is returned as it is, for the loader of PJRT plug-ins
+// (program/pjrt_plugin.h). INVALID_ARGUMENT if the text is no value of --device, or names a device
+// that does not exist or cannot be used.
 absl::StatusOr<std::string> ChooseDevice(const std::string& text, DeviceFor use, std::string* note,
                                          uint32_t turn = 0);
 
@@ -43,11 +44,10 @@ absl::StatusOr<std::vector<std::string>> DevicesOf(const std::string& device);
 // returns only its kind, such as "cuda".
 std::string NumericsOf(const std::string& device, int threads);
 
-// Makes the operations of "cpu" or a "cuda:N". `threads` is the number of computing threads of
-// "cpu".
+// Makes the operations of "cpu", with `threads` computing threads, or of a GPU ("cuda:N").
 absl::StatusOr<std::unique_ptr<Ops>> MakeOps(const std::string& device, int threads);
-// Makes the operations of several GPUs ("cuda:N" each, as DevicesOf names them) as a group, which
-// adds up arrays by NCCL. The error names what is missing: NCCL, a library or a device.
+// Makes the operations of several GPUs, each named "cuda:N" as in DevicesOf, as a group, which adds
+// up arrays by NCCL. The error names what is missing: NCCL, a library or a device.
 absl::StatusOr<std::vector<Replica>> MakeGpuGroup(const std::vector<std::string>& devices);
 
 }  // namespace paracord

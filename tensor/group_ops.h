@@ -22,8 +22,8 @@ class GroupOps {
   // arrays in equal order. The sum overlaps with operations issued later; downloads issued later
   // wait for the sum. Issued even after an error, to keep the other members from waiting forever.
   virtual void AllReduce(std::span<const DeviceFloats> arrays) = 0;
-  // Gives the group up, from any thread: calls that wait for other members return, and from then on
-  // Ops::Finish of every member returns DATA_LOSS.
+  // Gives the group up on this device, from any thread; called for every member. Calls on this
+  // device that wait for other members return, and from then on its Ops::Finish returns DATA_LOSS.
   virtual void Abort() = 0;
 };
 

@@ -28,8 +28,8 @@ struct SmoothTarget {
   PARACORD_HD float operator[](int64_t c) const { return t[c] * keep + add; }
 };
 
-// The loss of an output y with target t, and the loss' derivative with respect to y. Each kind of
-// loss has At(y, t, shape).
+// The loss of an output y with target t, and the derivative of this loss with respect to y. Each
+// kind of loss has At(y, t, shape).
 struct Point {
   float loss, slope;
 };
@@ -42,7 +42,7 @@ PARACORD_HD inline float ClipProbability(float p) {
 // TensorFlow's order: with class indices TensorFlow clips the outputs and then divides them by
 // their sum; with a number for each class it first divides and then clips.
 struct SparseOfProbability {
-  // `sum` is the sum of the row's clipped outputs. The row's loss is the sum of At over its
+  // `sum` is the sum of the row's clipped outputs. The row's loss is the sum of At over the row's
   // classes.
   PARACORD_HD static Point At(float p, float t, float sum) {
     const float c = ClipProbability(p), share = c / sum;

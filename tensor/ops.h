@@ -1,5 +1,5 @@
-// The arithmetic of a device: the operations that layers and losses are written in. CpuOps
-// (cpu/cpu_ops.h) defines the correct results; the CUDA plug-in implements the same declarations.
+// The arithmetic of a device: the operations that layers and losses are written in. Those of
+// cpu/cpu_ops.h define the correct results; the CUDA plug-in implements the same declarations.
 // Tensors are dense, row-major, in the device's memory, and images are NHWC. `const float*` and
 // `float*` are float32; ConstTensor and Tensor may be bfloat16. Operations whose preparation
 // depends on shapes (matmul, convolution, pooling) are objects, made once and run often. An
@@ -16,8 +16,8 @@
 
 namespace paracord {
 
-// A tensor read by an operation, as float32 or as bfloat16, widened to float32 before use. Both
-// pointers are set where the caller has a float32 tensor and its bfloat16 copy (Ops::Convert);
+// A tensor read by an operation, as float32, or as bfloat16 that is widened to float32 before use.
+// Both pointers are set if the caller has a float32 tensor and its bfloat16 copy (Ops::Convert);
 // operations that prefer bfloat16 then read the copy.
 struct ConstTensor {
   // NOLINTNEXTLINE: implicit, so that a pointer is a tensor
@@ -112,7 +112,7 @@ struct Activation {
 // A loop over an index space of a few axes. `dims` has the size of each axis; `a`, `b` and `y` have
 // the strides of the operands and of the output, in elements. A broadcast is a stride of 0, a
 // transpose a permutation of strides, a slice an offset of the pointer and larger strides. A stride
-// of the output may be 0 only in operations that add to it.
+// of the output may be 0 only in operations that add to the output.
 struct Walk {
   std::vector<int64_t> dims, a, b, y;  // b is empty for a single operand
 };
@@ -137,20 +137,20 @@ enum class BinaryKind {
   kAddRelu,  // a + b, and 0 where that is negative
 };
 
-// Normalisation of a (rows, columns) tensor: with `by_column`, mean and variance of each column
-// over its rows; otherwise of each row over its columns. Scale and offset have an element for each
-// column in both cases.
+// Normalisation of a (rows, columns) tensor. With `by_column`, each column has a mean and a
+// variance over its rows; otherwise each row has them over its columns. Scale and offset have an
+// element for each column in both cases.
 struct NormShape {
   bool by_column = false;
   int64_t rows = 0, columns = 0;
   float epsilon = 0;
-  // False, allowed only by row: the mean is taken as zero, the variance is the mean of squares.
+  // False, allowed only by row: the mean is taken as zero, and the variance as the mean of squares.
   bool centred = true;
   float relu = 0;  // upper bound of a ReLU after the offset, only by column; 0: no ReLU
 };
 
-// c (m, n) = a (m, k) b (k, n) [+ bias (n)], then a ReLU if `relu`. With `transpose_a`, a lies in
-// memory as (k, m); with `transpose_b`, b lies as (n, k).
+// c (m, n) = a (m, k) b (k, n), plus the bias (n) if `bias`, then a ReLU if `relu`. With
+// `transpose_a`, a lies in memory as (k, m); with `transpose_b`, b lies as (n, k).
 struct MatmulShape {
   int64_t m = 0, k = 0, n = 0;
   bool transpose_a = false, transpose_b = false;
@@ -171,7 +171,7 @@ class Matmul {
  public:
   virtual ~Matmul() = default;
   // True if a and b of Run may be bfloat16; the caller may then round a tensor once (Ops::Convert)
-  // for several products. False if a and b must be float32.
+  // for several products. False if both must be float32.
   virtual bool takes_bfloat16() const = 0;
   virtual void Run(ConstTensor a, ConstTensor b, const float* bias, float* c) = 0;
 };
@@ -192,9 +192,9 @@ struct ConvShape {
   int64_t outputs() const { return batch * height.out * width.out * out_channels; }
 };
 
-// The requested gradients of a convolution. `dy` is the gradient of the output before its ReLU. x
-// is (batch, h, w, in_channels), the kernel (h, w, in_channels / groups, out_channels), the bias
-// (out_channels).
+// The requested gradients of a convolution. `dy` is the gradient of the output before the
+// convolution's ReLU. x is (batch, h, w, in_channels), the kernel (h, w, in_channels / groups,
+// out_channels), the bias (out_channels).
 struct ConvGradients {
   ConstTensor dy = {};
   float* dkernel = nullptr;       // null if not wanted
@@ -261,9 +261,9 @@ struct LossShape {
   float least_square = 1e-14f;
 };
 
-// The kind of a recurrent layer's time step. Gates lie in Keras' order, each `units` wide; z is the
+// The kind of a recurrent layer's time step. Gates lie in Keras' order, each `units` wide. z is the
 // product of the input with the kernel, r the product of the state with the recurrent kernel, and
-// `kept` the data saved by CellForward for CellBackward.
+// `kept` what CellForward saves for CellBackward.
 enum class CellKind {
   kSimple,  // h = activation(z + r)
   kLstm,    // gates input, forget, cell, output; kept: the gates and activation(c)
@@ -331,8 +331,8 @@ enum class MapKind {
   kShift,      // moves by whole pixels: the drawn numbers, rounded down
 };
 
-// A random affine map for each example, from output pixels to places in the input. Draws two
-// numbers for each example, uniform in [low, high): index 0 for rows, index 1 for columns.
+// A random affine map for each example, from output pixels to places in the input. Two numbers are
+// drawn for each example, uniform in [low, high): [0] for rows, [1] for columns.
 struct RandomMap {
   MapKind kind = MapKind::kFlip;
   int64_t height = 0, width = 0;  // size of the input, in pixels
@@ -344,7 +344,7 @@ struct RandomMap {
 
 class Ops : public Device {
  public:
-  // Sets the precision of products and convolutions made from now on.
+  // Sets the precision of the products and convolutions that are made from now on.
   virtual void AllowOperands(Operands operands) = 0;
   // True if the device computes products faster with kBfloat16 than with kFloat32.
   virtual bool has_bfloat16() const = 0;
@@ -409,13 +409,14 @@ class Ops : public Device {
   virtual void ScatterAdd(int64_t count, int64_t width, int64_t table_rows, const float* ids,
                           const float* dy, float* dtable) = 0;
 
-  // Computes a time step forward. `r` is the product of the state with the recurrent kernel, as
-  // wide as the kind's computed gates.
+  // Computes a time step forward. `r` is the product of the state with the recurrent kernel; its
+  // width is in cell_widths.h.
   virtual void CellForward(const CellShape& shape, const CellStep& step, const float* r) = 0;
-  // Computes a time step backward. On entry dh and dc are the gradients of h and c; on return of h0
-  // and c0, without the part through r, which the caller adds. dz gets the gradient of z (kGruGates
-  // and kGruCandidate write only their own gates), dr the gradient of r; for kSimple and kLstm dr
-  // would equal dz and is not written. For kGruGates, dc is on entry the gradient of the step's h.
+  // Computes a time step backward. On entry dh and dc are the gradients of h and c. On return they
+  // are the gradients of h0 and c0, without the part through r, which the caller adds. dz gets the
+  // gradient of z (kGruGates and kGruCandidate write only their own gates), dr the gradient of r.
+  // For kSimple and kLstm dr would equal dz and is not written. For kGruGates, dc is on entry the
+  // gradient of the step's h.
   virtual void CellBackward(const CellShape& shape, const CellStep& step, float* dh, float* dc,
                             float* dz, float* dr) = 0;
 
@@ -442,15 +443,15 @@ class Ops : public Device {
                         float* y) = 0;
   // Writes to dx the gradient of x in a Resample without maps.
   virtual void ResizeBackward(const ResampleShape& shape, const float* dy, float* dx) = 0;
-  // `sum`, unless null, gets the sum of l1 |x| + l2 x^2, written by the next Finish that returns
-  // OK. dx, unless null, gets += scale times the gradient of the sum.
+  // The next Finish, if it returns OK, writes the sum of l1 |x| + l2 x^2 to `sum`, unless that is
+  // null. dx, unless null, gets += scale times the gradient of the sum.
   virtual void Penalty(int64_t n, float l1, float l2, const float* x, float scale, float* dx,
                        double* sum) = 0;
 
-  // `sum` gets the sum over rows of the row's loss times its weight (1 if `weights` is null),
-  // written by the next Finish that returns OK. A row of weight 0 is left out, whatever its
-  // targets. d_outputs, unless null, gets `scale` times the gradient of the sum. The caller has
-  // checked the class indices of all rows whose weight is not 0.
+  // The next Finish, if it returns OK, writes to `sum` the sum over rows of the row's loss times
+  // its weight (1 if `weights` is null). A row of weight 0 is left out, whatever its targets.
+  // d_outputs, unless null, gets `scale` times the gradient of the sum. The caller has checked the
+  // class indices of all rows whose weight is not 0.
   virtual void Loss(const LossShape& shape, const float* outputs, const float* targets,
                     const float* weights, float scale, float* d_outputs, double* sum) = 0;
 };

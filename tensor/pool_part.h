@@ -1,4 +1,4 @@
-// Decides how an average over a window is summed, equally on every device.
+// Decides how an average over a window is summed; every device sums in this way.
 #pragma once
 
 #include <cmath>

@@ -1,7 +1,7 @@
 // Resampling of images, for every device: the sources of the output's pixels, and the random maps
-// drawn for examples: pure functions. A place is a coordinate along an axis, in pixels; pixel n has
-// its centre at place n. Maps and edges follow TensorFlow's ImageProjectiveTransformV3; resizing
-// follows tf.image.resize, with half-pixel centres.
+// drawn for examples. All are pure functions. A place is a coordinate along an axis, in pixels;
+// pixel n has its centre at place n. Maps and edges follow TensorFlow's ImageProjectiveTransformV3;
+// resizing follows tf.image.resize, with half-pixel centres.
 #pragma once
 
 #include <cmath>
@@ -80,8 +80,8 @@ PARACORD_HD inline float Moved(float at, float step, float times, int64_t more =
   return static_cast<float>(static_cast<double>(at) + static_cast<double>(step) * whole);
 }
 
-// Moves a place along an axis of n pixels back into the image according to `mode`. With kConstant
-// only clamps the place to +-2^30, which an integer can hold.
+// Moves a place along an axis of n pixels back into the image according to `mode`. With kConstant,
+// only limits the place to +-2^30, which an integer can hold.
 PARACORD_HD inline float PlaceWithin(FillMode mode, float at, int64_t n) {
   constexpr float kFar = 1 << 30;  // a map may give anything, also infinities and NaN
   at = at > -kFar ? (at < kFar ? at : kFar) : -kFar;

@@ -1,7 +1,7 @@
 // Row numbers of a table as float32, for Ops::Gather and Ops::ScatterAdd, on host and device. In a
-// table of up to 2^24 rows the floats are simply the numbers. For larger tables float32 lacks some
-// numbers: row 0 is 0, and row k is the k-th smallest positive normal float. All floats of rows are
-// finite and not denormal, and only that of row 0 is zero.
+// table of up to 2^24 rows the floats are simply the numbers. In a larger table, where float32
+// lacks some numbers, row 0 is 0, and row k is the k-th smallest positive normal float. All floats
+// of rows are finite and not denormal, and only that of row 0 is zero.
 #pragma once
 
 #include <cstdint>

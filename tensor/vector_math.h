@@ -1,8 +1,9 @@
-// exp, tanh and the normal distribution of float32 without branches or calls: the compiler can
-// vectorise loops over them. Errors are within 3 units in the last place (6 for the distribution,
-// 20 in its tail, where the square in the exponent is rounded; tests/tensor/vector_math_test.cc);
-// NaN and infinity are handled. A GPU uses the CUDA toolkit's functions instead. The polynomials
-// are minimax fits (Lawson's iteration) to the functions in double precision.
+// exp, tanh and the normal distribution of float32 without branches or calls, so that the compiler
+// can vectorise loops over them. Errors are within 3 units in the last place; for the distribution
+// 6, and 20 in its tail, where the square in the exponent is rounded
+// (tests/tensor/vector_math_test.cc). NaN and infinity are handled. A GPU uses the CUDA toolkit's
+// functions instead. The polynomials are minimax fits (Lawson's iteration) to the functions in
+// double precision.
 #pragma once
 
 #include <bit>
@@ -20,7 +21,7 @@ PARACORD_HD inline float ExpOf(float x) {
 #ifdef __CUDA_ARCH__
   return expf(x);
 #else
-  // exp(x) = 2^n exp(r), and exp(r) = 1 + r + r^2 q(r). Beyond the bounds it is 0 or infinite.
+  // exp(x) = 2^n exp(r), and exp(r) = 1 + r + r^2 q(r). Beyond the bounds exp(x) is 0 or infinite.
   constexpr float kRound = 12582912.f;  // 1.5 * 2^23: adding it rounds a small number
   x = x > 89.5f ? 89.5f : x;
   x = x < -104.f ? -104.f : x;

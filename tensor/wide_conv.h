@@ -13,7 +13,7 @@ namespace paracord {
 
 class WideConv2D : public Conv2D {
  public:
-  // `x` and `y` have room for x and y of the shape as float32; null if the tensor is float32
+  // `x` and `y` have room for the shape's x and y as float32; each is null if its tensor is float32
   // itself.
   WideConv2D(Ops& ops, const ConvShape& s, std::unique_ptr<Conv2D> conv, DeviceArray x,
              DeviceArray y)

@@ -1,6 +1,7 @@
-// A Computation is one batch that a worker computes. Its first fields are the trainer's request;
-// the others are the results: the loss, and the gradients in the arrays of a step, checked and
-// encoded. The loop makes the computation, the executor runs it, and the loop reads the results.
+// A Computation is one batch that a worker computes. The trainer makes the Computation and says
+// what to compute, on the event loop. The functions below read the batch, compute the loss and the
+// gradients, check and encode the gradients in the arrays of a step, and set the results, all on
+// the executor. Then the trainer reads the results.
 #pragma once
 
 #include <cstdint>
@@ -18,17 +19,17 @@ namespace paracord {
 
 struct Computation {
   BatchId batch;
-  std::vector<BatchId> upcoming;  // batches whose data the feed may prepare meanwhile, in order
+  std::vector<BatchId> upcoming;  // the `upcoming` of BatchFeed::Get
   std::shared_ptr<StepArrays> step;
-  bool encodes = true;  // false: the caller calls EncodeComputation later
+  bool encodes = true;  // false: the trainer calls EncodeComputation later
   SharedRows rows;      // the rows of tables that the batch reads; null: no tables, or not known
   // The gradients are multiplied by this factor. In synchronous training the factor is the number
   // of examples that the data plan gives the lane's batch, divided by the job's batch size
-  // (LaneFactor in exchange/lane_sum.h). The ps compute it too, so unreadable records do not change
-  // it.
+  // (LaneFactor in exchange/lane_sum.h). Unreadable records do not change the factor, because the
+  // ps compute the same factor from the data plan.
   float factor = 1;
   uint64_t key = 0;                   // the seed of the batch's random numbers (data/batch_plan.h)
-  const Batch* batch_read = nullptr;  // the batch that LookAtRows read; valid until the next read
+  const Batch* batch_read = nullptr;  // the batch read by LookAtRows; valid until the next is read
   // With several devices the feed's batch is copied here, because a batch of the feed is valid only
   // until the next batch is read. Null with one device.
   std::shared_ptr<const Batch> own_batch;
@@ -38,39 +39,41 @@ struct Computation {
   absl::Status model;  // the error of computing with the batch
   uint32_t examples = 0;
   double loss = 0;
-  std::vector<MetricState> metrics;         // over the batch; none: the program computes none
+  std::vector<MetricState> metrics;         // GradientProgram::TakeTrainingMetrics
   std::vector<std::string> left_out;        // names of the unreadable records that were left out
-  int64_t took_ms = 0;                      // time until all lanes computed with it were done
-  GradientProgram::Losses losses;           // losses of the computing device or process
+  int64_t took_ms = 0;                      // how long this lane and those beside it took together
+  GradientProgram::Losses losses;           // GradientProgram::TakeLosses
   const VariableSpec* nonfinite = nullptr;  // the first variable whose gradient is not finite
   std::vector<SharedRows> next_rows;        // rows for each batch of `next`; null: not known yet
-  // Names the input that is not finite, if the loss or a gradient is not; "" if all inputs are.
+  // If the loss or a gradient is not finite: names an input that is not finite; "": all are finite.
   std::string bad_input;
-  // The following lanes whose gradients were added to the gradients of this lane's step.
+  // The following lanes, whose gradients were added to those of this lane's step or, with
+  // sum_failed, should have been.
   std::vector<std::shared_ptr<Computation>> run;
-  // Whether the sum of the run cannot be pushed: the sum or its encoding is not finite, or the
-  // devices should have added up the gradients, and their sum failed or a lane cannot be pushed.
+  // Whether the sum of this lane and `run` cannot be pushed: the sum or its encoding is not finite,
+  // or the devices were to add up the gradients, and either DeviceSum::Complete failed or the
+  // gradients of a lane cannot be pushed.
   bool sum_failed = false;
 
-  // Returns PROBLEM_NONE if the gradients can be pushed; otherwise the kind of problem, with a
-  // message.
+  // Returns PROBLEM_NONE if the gradients can be pushed; otherwise the problem, and sets `message`.
   Problem problem(std::string& message) const;
 };
 
-// Finds which rows of tables the batch reads, and which rows the batches `next` read. Called on the
-// executor, before the computation.
+// Reads the batch and sets which rows of tables it reads; then does LookAtNext. Called on the
+// executor, before RunComputation or RunLanes.
 void LookAtRows(Computation& computation, Workload& workload);
-// Finds the rows of the batches `next` alone. A batch that cannot be read is reported when it is
-// computed.
+// Sets which rows of tables the batches `next` read, as far as the feed has prepared these batches.
+// Errors are left to the computation of the batch.
 void LookAtNext(Computation& computation, Workload& workload);
-// Reads the batch, computes, checks and encodes. Called on the executor.
+// Reads the batch, computes the loss and the gradients, and checks and encodes the gradients.
+// Called on the executor, with a single device.
 void RunComputation(Computation& computation, Workload& workload);
-// Runs lanes of a round at the same time, each on a device of the workload. With `sums`, the
-// gradients of a run of lanes (2, 4, 8, ... that follow each other in the round, and whose first
-// number is divisible by how many they are) are added to the gradients of the run's first lane if
-// all can be pushed, and the further lanes go to `run` of the first lane. A program with ComputeSum
-// adds up the gradients itself if all lanes form one run. A DeviceSum adds up the gradients of the
-// first run if that run has all lanes, or one lane for each of the sum's devices.
+// Does RunComputation for lanes of a round at the same time, each on a device of the workload. With
+// `sums`, adds up runs of lanes. A run is 2, 4, 8, ... lanes with consecutive numbers, of which the
+// first is divisible by the number of lanes, and whose gradients can all be pushed. The sum of a
+// run is left in the step of the run's first lane, whose `run` gets the further lanes. If all lanes
+// form one run, a program with ComputeSum adds up the gradients. If the first run has all lanes, or
+// one for each of DeviceSum::devices(), a DeviceSum adds up its gradients, except those of tables.
 using Lanes = std::span<const std::shared_ptr<Computation>>;
 void RunLanes(Lanes lanes, bool sums, Workload& workload);
 // Encodes the gradients of a computation whose `encodes` is false.

@@ -1,6 +1,6 @@
 // When the coordinator has last answered a worker. Owned by the worker, used on the event loop.
-// | Invariant: during each absence of the coordinator, the worker looks once into DIR, the job's
-// directory, which shows whether the job is done.
+// | Invariant: between two answers of a coordinator to a request to join, the worker looks at most
+// once into the job's directory, which shows whether the job is done.
 #pragma once
 
 #include <cstdint>
@@ -17,14 +17,14 @@ class CoordinatorSeen {
     seen_ms_ = now_ms;
     known_ = true;
   }
-  // The coordinator has answered a join: the next absence is a new reason to look into DIR.
+  // The coordinator has answered a request to join: LookNow may be true again.
   void LookAgain() { looked_ = false; }
 
   int64_t seen_ms() const { return seen_ms_; }
   // Whether this process has ever seen a coordinator.
   bool known() const { return known_; }
-  // Whether the worker should look into DIR, because the coordinator has not answered for
-  // `after_ms`. True only once until LookAgain.
+  // Returns whether the worker should look into the job's directory, because the coordinator has
+  // not answered for `after_ms`. Then returns false until LookAgain.
   bool LookNow(int64_t after_ms, int64_t now_ms) {
     return !looked_ && now_ms - seen_ms_ >= after_ms && !std::exchange(looked_, true);
   }

@@ -1,6 +1,6 @@
-// Wraps a program to notice a DATA_LOSS, which means a lost device: a GPU no longer answers, or the
-// process of a program was lost again and again. The process should then end and be started again,
-// because no computation succeeds any more. `lost` is called once, on the thread that computes.
+// Wraps a gradient program and calls `lost` when a computation first returns DATA_LOSS, which means
+// a lost device: a GPU no longer answers, or the child of a ProcessProgram was lost repeatedly.
+// This process should then be started again. `lost` is called on the thread that computes.
 #pragma once
 
 #include <functional>

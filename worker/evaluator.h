@@ -1,7 +1,7 @@
 // The role `evaluator`: looks into the job's directory again and again and scores the newest
-// checkpoint (checkpoint_scorer.h), beside the training and without a coordinator. The job is read
-// from the checkpoint. Leaves once the final checkpoint is scored. Owned by main; looks run on the
-// executor, everything else on the event loop.
+// checkpoint (checkpoint_scorer.h) while workers train. Needs no coordinator: the job is read from
+// the checkpoint. Ends once the final checkpoint of a job that is done is scored. Owned by main;
+// looks run on the executor, everything else on the event loop.
 #pragma once
 
 #include <atomic>
@@ -21,10 +21,11 @@ namespace paracord {
 
 struct EvaluatorOptions {
   std::string task = "evaluator:0";
-  std::string dir;               // absolute
-  std::string host = "";         // the name of this machine, for messages
-  std::string coordinator = "";  // where to ask the coordinator for its directory; "": not known
-  int64_t poll_ms = 1000;        // the pause after a look that scored no checkpoint
+  std::string dir;        // the job's directory, an absolute path
+  std::string host = "";  // the name of this machine, for the log
+  // The address of the coordinator, which is asked whether its directory is `dir`; "": not asked.
+  std::string coordinator = "";
+  int64_t poll_ms = 1000;  // the pause after a look that scored no checkpoint
 };
 
 class Evaluator {
@@ -35,13 +36,13 @@ class Evaluator {
   ~Evaluator();
 
   void Start();
-  void Drain();  // for SIGTERM: leaves as soon as the scorer gives up. On the event loop.
+  // Called on the event loop after SIGTERM: ends the evaluator once a look under way has given up.
+  void Drain();
 
  private:
   void Look();
   void Looked(const CheckpointScorer::Look& look);
-  // Asks the coordinator whether its directory is the evaluator's, again and again until the answer
-  // shows that both are the same.
+  // Asks the coordinator again and again, until an answer shows that it has the same directory.
   void AskForDir();
   void Answered(const std::string& answer);
   void OtherDir(const std::string& theirs);
@@ -57,7 +58,7 @@ class Evaluator {
 
   std::unique_ptr<Link> coordinator_;
   std::optional<int64_t> other_dir_since_ms_;  // when an answer first showed another directory
-  bool found_ = false;                         // a checkpoint was scored
+  bool found_ = false;                         // this process has scored a checkpoint
   bool looking_ = false;
   bool exiting_ = false;
   const Gate gate_;

@@ -1,9 +1,10 @@
-// Buffers with the gradients of steps. Encodes gradients together with the residuals of earlier
-// pushes, and cuts the variables into partitions to push. Prepare, Finite and Encode run on the
-// executor, while no exchange sends the same gradients; everything else on the event loop. No I/O.
+// Buffers with gradients, each for one batch at a time. Encodes gradients together with the
+// residuals of earlier pushes, and cuts the variables into partitions to push. Prepare, Finite and
+// Encode run on the executor, while no exchange sends the gradients of that buffer; `arrays` is
+// called on the executor and on the event loop, everything else on the event loop. No I/O.
 //
-// Of tables, a buffer has gradients of the rows that the step reads, and pushes these rows in the
-// encoding of the job's `wire`, without compression.
+// Of a table, a buffer has the gradients of the rows that the batch reads, and pushes these rows in
+// the encoding of the job's `wire`, without compression.
 #pragma once
 
 #include <cstdint>
@@ -27,22 +28,23 @@ class GradientBuffers {
   GradientBuffers(const PartitionLayout& layout, std::span<const VariableSpec> variables,
                   const TransferOptions& transfer, size_t buffers);
 
-  // Makes the arrays of a buffer, if it has none or GiveUp was called, which takes long for large
-  // models. Called before gradients are computed. `rows`: rows of tables that the step reads.
+  // Makes new arrays for a buffer that has none or was given up, which takes long for large models.
+  // Called before gradients are computed. `rows`: the rows of tables that the batch reads.
   void Prepare(uint32_t buffer, SharedRows rows = nullptr);
-  // A call may still be sending the arrays, so the next Prepare makes new ones.
+  // A call may still be sending the arrays of the buffer, so the next Prepare makes new arrays.
   void GiveUp(uint32_t buffer) { buffers_[buffer].usable = false; }
-  // Returns an array for each variable, empty for untrained ones; no array before Prepare.
+  // Returns an array for each variable, empty for an untrained variable; no arrays before Prepare.
   std::span<const std::span<float>> arrays(uint32_t buffer) const { return buffers_[buffer].spans; }
   bool Finite(uint32_t buffer, size_t variable) const;
-  // Encodes a variable's gradient for its pushes, unless the pushes are of float32. Returns false
-  // if the encoded gradient is not finite.
+  // Encodes a variable's gradient, except partitions that are pushed as float32. Returns false if
+  // the encoded gradient is not finite.
   bool Encode(uint32_t buffer, size_t variable);
 
-  // Whether the buffer has elements of a partition.
+  // Whether the buffer's arrays have elements of a partition.
   bool Has(const PartitionReplica& replica, uint32_t buffer) const;
-  // Describes a partition's push in `push`. Appends pieces with row ids and encoded gradient, which
-  // share the buffer's memory; none if `staged`: the pieces were sent before the exchange.
+  // Describes a partition's push in `push`. Unless `staged`, appends the ids of rows and the
+  // encoded gradient to `pieces`; the gradient shares the buffer's memory. `staged`: ids and
+  // gradient were sent before the exchange.
   void Push(const PartitionReplica& replica, uint32_t buffer, bool staged, PartitionPush& push,
             std::vector<PieceView>& pieces) const;
   Residuals& residuals() { return residuals_; }
@@ -59,7 +61,7 @@ class GradientBuffers {
   struct Buffer {
     std::shared_ptr<Sent> sent;
     std::vector<std::span<float>> spans;
-    SharedRows rows;      // the rows of tables that the step reads
+    SharedRows rows;      // the rows of tables that the batch reads
     bool usable = false;  // false: Prepare has to make new arrays
   };
 

@@ -1,8 +1,9 @@
-// The leases of splits or lanes that a worker has at hand, the next batch of each, and the order in
-// which the batches are computed. Splits are worked on lease after lease, as the leases came. Lanes
-// are worked on round after round, in a round by number, so that no round waits while this worker
-// computes a later round. A run is several neighbouring lanes of a round whose sum is pushed. Owned
-// by the trainer, used on the event loop. No I/O.
+// The leases that a worker has at hand and has not finished, the next batch of each lease, and the
+// order in which the batches are computed. Without lanes: lease after lease, in the order in which
+// the leases came. With lanes: round after round, and the lanes of a round in the order of their
+// numbers, so that no round waits while this worker computes a later round. A run is several
+// neighbouring lanes of a round whose gradients are pushed as one sum. Owned by the trainer, used
+// on the event loop. No I/O.
 #pragma once
 
 #include <cstddef>
@@ -21,49 +22,49 @@ class LeaseQueue {
  public:
   explicit LeaseQueue(DataPlan plan) : plan_(std::move(plan)) {}
 
-  // Takes in a lease. A lease of a lane with the id of a lease at hand extends that lease, and may
-  // name further rejected batches. A lease of a lane that has ended is ignored: the coordinator
-  // extended the lease before it learnt that the lease had ended.
+  // Adds a lease. With lanes: a lease with the id of a lease at hand extends that lease, and may
+  // name further rejected batches; a lease with the id of a lease that Pop has removed is ignored,
+  // because the coordinator extended the lease before it learnt of the end.
   void Add(const Lease& lease);
   bool empty() const { return held_.empty(); }
   std::vector<uint64_t> Ids() const;
-  // Whether at most `left` batches remain of each lease of a lane, or of the only lease of a split,
-  // so that a further lease would soon begin.
+  // Whether at most `left` batches remain of each lease at hand. Without lanes this is false unless
+  // exactly one lease is at hand.
   bool EndsWithin(uint32_t left) const;
 
-  // Chooses the current lease; called before each batch. This and all functions below except
-  // OfEarlierRound need a queue that is not empty.
+  // Makes the lease whose batch comes next the current lease; called before each batch. This
+  // function and all below, except GoTo and OfEarlierRound, need a queue that is not empty.
   void Choose();
-  // The current lease, and the number and id of its next batch.
+  // Return the current lease, and the number and the id of its next batch.
   const Lease& current() const { return held_.front().lease; }
   uint32_t next() const { return held_.front().next; }
   BatchId batch() const;
   bool used_up() const { return next() >= current().end_batch(); }
-  // Whether batch() was rejected, so that it is entered without gradients, and the proof of the
-  // rejection; "" if the lease has no proof.
+  // Return whether batch() was rejected, so that it is to be entered without gradients, and the
+  // coordinator's proof of that; "" if the lease has no such proof.
   bool rejected() const;
   std::string rejection() const;
-  // Returns the proofs of the leases of batch() and of the further lanes of its run, concatenated.
-  // `run`, here and below: the number of lanes in the run from batch() on.
+  // Returns the proofs (Lease.proof) of the leases of a run's lanes, concatenated. `run`, here and
+  // below: how many lanes the run has that begins with batch().
   std::string Proofs(uint32_t run) const;
   void SetNext(uint32_t next) { held_.front().next = next; }
   // Removes the current lease.
   void Pop();
-  // Makes the lease whose next batch is `batch` the current lease; false: there is none.
+  // Makes the lease whose next batch is `batch` the current lease. False: no lease has this batch.
   bool GoTo(const BatchId& batch);
 
-  // Returns a next batch of a lane at hand that is of the epoch of `batch`, but of an earlier
-  // round; nullopt: there is none.
+  // Returns the next batch of a lease at hand that is in the epoch of `batch` and in an earlier
+  // round than `batch`; nullopt: no lease has one.
   std::optional<BatchId> OfEarlierRound(const BatchId& batch) const;
 
-  // Returns the batch at hand that follows batch() and the further lanes of its run, rejected or
-  // not; nullopt: there is none.
+  // Returns the batch at hand that comes after the run, rejected or not; nullopt: there is none.
   std::optional<BatchId> After(uint32_t run = 1) const;
-  // Returns at most `count` batches at hand that will be computed after batch() and the further
-  // lanes of its run, in this order, and stops before the first rejected batch.
+  // Returns the next batches of leases at hand after the run, in order: at most `count`, and only
+  // those before the first rejected batch.
   std::vector<BatchId> Following(size_t count, uint32_t run = 1) const;
-  // Returns at most `count` batches whose examples are probably needed after batch(), in order: as
-  // if this worker alone computed the rest of its lanes, or, without lanes, of the epoch.
+  // Returns at most `count` batches whose examples this worker will probably need after batch(), in
+  // order. With lanes: as if the leases at hand reached to the end of the epoch. Without lanes: as
+  // if this worker also computed the rest of the epoch.
   std::vector<BatchId> Upcoming(size_t count) const;
 
  private:
@@ -77,7 +78,7 @@ class LeaseQueue {
 
   const DataPlan plan_;
   std::deque<Held> held_;       // the first is the current lease
-  std::deque<uint64_t> ended_;  // ids of the last leases of lanes that Pop removed
+  std::deque<uint64_t> ended_;  // with lanes: the ids of the last leases that Pop removed
 };
 
 }  // namespace paracord

@@ -16,20 +16,20 @@ namespace paracord {
 
 // The flags that a node has beyond a worker's.
 struct NodeFlags {
-  CoordinatorFlags coordinator;  // used by worker 0, if worker 0 is the coordinator too
+  CoordinatorFlags coordinator;  // used by worker 0 if the cluster has no chief
   PsFlags ps;
   int64_t ps_threads;  // threads that apply a push; default: the number of the machine's cores
 
   NodeFlags();
-  void AddTo(Flags& flags);  // must outlive `flags`
+  void AddTo(Flags& flags);  // this object must outlive `flags`
 };
 
 // Returns where a node listens: --listen or, without the flag, the node's address in the cluster.
 std::string NodeListenAddress(const DaemonFlags& shared, const Cluster& cluster);
 
-// INVALID_ARGUMENT if --dir or --job is missing, if the cluster or the security flags are not fit
-// for nodes, or if the certificate of worker 0, which is the coordinator too, is for every worker.
-// `own`: this process's credentials; null without a certificate.
+// INVALID_ARGUMENT if --dir is missing, or if the cluster or the security flags are not fit for
+// nodes. For worker 0 of a cluster without a chief, which is the coordinator too, also if --job is
+// missing, or if the certificate is for every worker. `own` is null without a certificate.
 absl::Status CheckNode(const NodeFlags& flags, const DaemonFlags& shared,
                        const WorkerOptions& worker, const Cluster& cluster, Credentials* own);
 

@@ -1,8 +1,8 @@
-// Carries between ps the norms by which a synchronous job clips a round. In its answers, a ps tells
-// for each of its partitions the sum of squares of the round's mean gradient. Once a worker knows
-// the sums of all partitions, its next request carries the norms of all variables. Each worker that
-// waits for the round does so, and the first to come counts. Owned by the PsSession, used on the
-// event loop. No I/O.
+// Carries norms of gradients between ps, in a synchronous job that clips the mean gradient of a
+// round by norm. In its answers, a ps tells the sum of squares of the mean gradient of each of its
+// partitions. Once a worker knows the sums of all partitions, the worker's next requests carry the
+// sums of whole variables to every ps. Each worker that waits for the round does this; a ps uses
+// the first that arrives. Owned by the PsSession, used on the event loop. No I/O.
 #pragma once
 
 #include <cstddef>
@@ -19,21 +19,22 @@ namespace paracord {
 
 class NormsCarrier {
  public:
-  // `trained`: the number of trained partitions on all ps; a partition with copies counts once.
+  // `trained`: how many trained partitions all ps together have; one with copies counts once.
   NormsCarrier(size_t trained, uint32_t variables) : trained_(trained), variables_(variables) {}
 
-  // The worker has a lease of the batch's split, with this proof. A ps demands both with norms.
+  // The worker has a lease of the batch's split. `proof`: Lease.proof. A ps takes norms only
+  // together with such a batch and proof.
   void Leased(const BatchId& batch, std::string proof) {
     lease_ = batch;
     proof_ = std::move(proof);
   }
-  // An exchange begins. Returns the norms for its requests; nullopt: no norms are known.
+  // An exchange begins. Returns the norms that its requests carry; nullopt: none.
   std::optional<RoundNorms> Begin();
-  // A ps tells the sum of squares of a partition of `variable`. Ignores a value that is no sum of
-  // squares, and an older round, which a further holder of the partition may tell.
+  // A ps has told the sum of squares of a partition of `variable`. Ignores a negative sum, NaN, and
+  // an older round than another ps with a copy of the partition has told.
   void Told(uint32_t variable, const PartitionState& state);
-  // All ps have answered the exchange; `wanted`: a ps waits for norms. True: the next request will
-  // carry norms that no request of this worker has carried, and should be sent at once.
+  // All ps have answered the exchange. `wanted`: a ps waits for norms. True: the next requests will
+  // carry norms of a round whose norms this worker has not carried, and should be sent at once.
   bool End(bool wanted);
 
  private:

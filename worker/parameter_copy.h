@@ -1,9 +1,10 @@
 // A worker's copy of the parameters, with the version of each partition. Request builds the message
-// of an exchange to a ps and says where the reply's values belong; TakeReply takes the reply over.
-// Belongs to a session, because versions count updates in a single life of each ps. Used on the
-// event loop; the executor reads values while no exchange may write them. No I/O.
+// of an exchange to a ps and says where the reply's values belong; TakeReply puts the values of the
+// reply into the copy. Made anew for each session, because a version counts updates in a single
+// life of a ps. Used on the event loop; the executor reads values while no exchange may write them,
+// and uses gradients(). No I/O.
 //
-// Of tables, the copy has only the rows that the last exchange brought, in the order of the ids.
+// Of a table, the copy has only the rows that the last exchange brought, in the order of the ids.
 #pragma once
 
 #include <cstdint>
@@ -27,30 +28,30 @@
 namespace paracord {
 
 // The memory that values lie in. The pages of kShared memory can be locked, so that a GPU copies
-// them by itself (keras/device_copy.h); kOrdinary memory may have large pages. In both, each array
+// from them by itself (keras/device_copy.h); kOrdinary memory may have large pages. Each array
 // begins at a cache line, so that a PJRT plug-in for the processor can read the array in place.
 enum class ValuesIn { kOrdinary, kShared };
 
 // The gradients of a push that were sent before the exchange.
 struct StagedGradients {
-  std::string id;               // drawn for the push; the exchange names it to the ps
+  std::string id;               // a random name of the push; the exchange sends it, too
   std::vector<bool> variables;  // index: variable; true: its gradient was sent
-  std::vector<uint32_t> calls;  // index: ps; the number of calls with gradients
+  std::vector<uint32_t> calls;  // index: ps; how many calls had gradients
 };
 
-// An exchange with one ps, ready to be sent.
+// The request of an exchange to one ps, and what is needed to receive the reply.
 struct OutgoingExchange {
   Parts parts;
   uint64_t reply_bytes_max = 0;
   // Returns where values of the reply are to be received; nullptr for values that are not float32
-  // or that the request does not ask for. Used on any thread while the copy exists.
+  // or that the request does not ask for. May be called on any thread while the copy exists.
   PiecePlaceFn place;
 };
 
 class ParameterCopy {
  public:
-  // `devices`: how many batches are computed side by side. Each batch has a buffer for its
-  // gradients; there are at least two buffers, so that a batch can be computed during an exchange.
+  // `devices`: how many batches are computed side by side. The number of gradient buffers is
+  // `devices`, but at least two, so that a batch can be computed during an exchange.
   ParameterCopy(const Session& session, std::span<const VariableSpec> variables,
                 const TransferOptions& transfer = {}, ValuesIn memory = ValuesIn::kOrdinary,
                 size_t devices = 1);
@@ -60,33 +61,36 @@ class ParameterCopy {
   GradientBuffers& gradients() { return gradients_; }
   bool has_tables() const { return has_tables_; }
   std::span<const std::span<const float>> values() const { return value_spans_; }
-  // Returns the rows of tables in values(); null: values() has no rows of tables.
+  // Returns the rows of tables that values() has; null: values() has no rows of tables.
   const std::shared_ptr<PulledRows>& pulled() const { return pulled_; }
-  // Returns memory for an exchange that brings the rows of these batches; null without tables.
+  // Returns memory for rows of tables that an exchange brings for these batches; null: no tables.
   std::shared_ptr<PulledRows> Expect(const std::vector<SharedRows>& batches);
-  // Makes the rows of Expect, once received, the rows in values(); null: values() loses its rows.
+  // `incoming`, from Expect, has been received: puts its rows in place of the rows in values().
+  // Null: values() has no rows of tables from now on.
   void TakeRows(std::shared_ptr<PulledRows> incoming);
-  // A batch is about to read the values; `buffer` will have the batch's gradients.
+  // A batch is about to be computed with the values. `buffer` will have the batch's gradients.
   void BeginBatch(uint32_t buffer);
 
   // Builds the request to a ps. The gradients in the request share the memory of their buffer.
-  // `staged`: gradients that were sent before, which the request leaves out; nullptr: none were.
+  // `staged`: the gradients that were sent before, which the request leaves out; nullptr: none.
   OutgoingExchange Request(uint32_t ps, const std::string& worker, const ExchangeOrder& order,
                            const StagedGradients* staged = nullptr);
   // Returns the message that brings the encoded gradients of these variables to a ps before the
-  // exchange, for StagedGradients::id; empty if the ps holds no partition of these variables.
+  // exchange. `id`: StagedGradients::id. The message is empty if the ps has no partition of them.
   Parts StageRequest(uint32_t ps, const std::string& worker, const std::string& id, uint32_t buffer,
                      std::span<const size_t> variables) const;
-  // Takes over the values and versions of a reply. UNAVAILABLE: valid() (Link::replies_valid) was
-  // false after reading, so the reply is lost. Any other error names what is wrong with the reply;
-  // the copy is then no longer whole, and the session has to end. `repeated`: the request was sent
-  // more than once, so that "already applied" may be about this worker's own push.
+  // Puts the values and versions of a reply into the copy. `valid` says whether the reply's memory
+  // may still be read (Link::replies_valid). UNAVAILABLE: valid() was false after reading, so the
+  // reply is lost. Any other error names what is wrong with the reply; the copy may then lack some
+  // of the reply's values. `repeated`: the request was sent more than once, so that "already
+  // applied" may be about this worker's own push.
   absl::StatusOr<ExchangeOutcome> TakeReply(
       uint32_t ps, const ExchangeOrder& order, bool repeated, const absl::Cord& reply,
       const std::function<bool()>& valid = [] { return true; });
-  // It is unknown whether `ps` has applied the last push: drops the residuals of its partitions.
+  // Drops the residuals of the partitions of `ps`, which may have applied the last push or not.
   void ForgetResiduals(uint32_t ps);
-  // A reply of `ps` was lost, and may be partly written: the next exchange pulls all its values.
+  // To be called if a reply of `ps` was lost, and may have overwritten some values: the next
+  // exchange pulls all values of `ps`.
   void ForgetValues(uint32_t ps);
 
  private:
@@ -94,7 +98,7 @@ class ParameterCopy {
   struct Version {
     std::optional<Encoding> encoding;    // in which the values came; nullopt: no values are here
     uint64_t updates = 0;                // how many updates the values have had in the ps
-    std::vector<uint64_t> read_updates;  // index: buffer; `updates` when its batch began
+    std::vector<uint64_t> read_updates;  // index: buffer; `updates` at its last BeginBatch
   };
 
   ExchangeRequest Header(uint32_t ps, const std::string& worker) const;
@@ -105,7 +109,6 @@ class ParameterCopy {
   uint64_t PulledBytes(const PartitionReplica& replica, const ExchangeOrder& order);
   PiecePlaceFn PlacesOf(uint32_t ps, const ExchangeOrder& order);
   uint64_t ReplyBytesMax(uint32_t ps, const ExchangeOrder& order);
-  // Takes over the values of a reply, but not their versions.
   absl::StatusOr<ExchangeReply> TakeValues(uint32_t ps, const ExchangeOrder& order,
                                            const absl::Cord& reply);
   void TakePush(const PartitionReplica& replica, const ExchangeOrder& order, bool repeated,

@@ -1,6 +1,7 @@
-// The ps that hold each partition in a session, and the rows of each partition. A worker uses the
-// layout to cut variables into the messages to each ps. Constant after construction, so any thread
-// may use a PartitionLayout.
+// The ps that hold each partition in a session, and the rows of each partition. A partition's first
+// holder is PartitionSpec.ps; its further holders are the ps in PartitionSpec.copies. A worker uses
+// the layout to cut variables into the messages to each ps. Constant after construction, so any
+// thread may use a PartitionLayout.
 #pragma once
 
 #include <cstddef>
@@ -19,27 +20,27 @@ struct ElementRange {
   uint64_t first = 0, elements = 0;
 };
 
-// Returns how many elements the whole variable has.
+// Returns how many elements the variable has.
 uint64_t ArrayElements(const VariableSpec& variable);
 
-// A partition on one of the ps that hold it.
+// A partition on one of its holders.
 struct PartitionReplica {
   uint32_t id = 0;
-  size_t index = 0;  // index in Session.partitions, equal for all holders
+  size_t index = 0;  // the partition's index in Session.partitions
   uint32_t variable = 0;
   uint64_t row_begin = 0, row_end = 0;  // rows of the variable, or shards of a growing table
   uint64_t row_elements = 0;
   bool table = false;
   bool trained = false;
   bool moving_average = false;
-  // The ps is one of PartitionSpec.copies. A worker sends each push to all holders of a partition,
-  // but pulls values only from the first holder, and from further holders only the PartitionState.
+  // The ps is a further holder. A worker sends each push to all holders of a partition, but pulls
+  // values only from the first holder, and from further holders only the PartitionState.
   bool further_holder = false;
 
   // Returns the ids in `rows` that belong to the partition; empty if the variable is no table.
   std::span<const uint64_t> IdsIn(const TableRows* rows) const;
-  // Returns where the partition lies in the variable's array. The array of a table has only `rows`;
-  // null: no rows.
+  // Returns where the partition lies in the variable's array. `rows`: the rows that the array of a
+  // table has; null: the array of a table has no rows. Not used for other variables.
   ElementRange RangeIn(const TableRows* rows) const;
 };
 
@@ -57,14 +58,14 @@ class PartitionLayout {
   std::span<const PartitionReplica> of_variable(size_t variable) const {
     return of_variable_[variable];
   }
-  // Returns a partition that `ps` holds, or nullptr.
+  // Returns the partition with the id `id` on `ps`; nullptr: `ps` holds none.
   const PartitionReplica* Find(uint32_t ps, uint32_t id) const;
   // Returns the size of Session.partitions; every PartitionReplica::index is less.
   size_t partitions() const { return partitions_; }
   // Whether some partition has more than one holder.
   bool has_copies() const { return has_copies_; }
-  // Whether exchanges go to `ps`. They leave out a ps without partitions, which may be dead, if
-  // some partition has copies or the session lacks the boot id of the ps.
+  // Whether exchanges include `ps`. They leave out a ps that holds no partition if some partition
+  // has further holders, or if the session lacks the boot id of the ps.
   bool TakesPart(uint32_t ps) const { return !of_ps_[ps].empty() || (known_[ps] && !has_copies_); }
 
  private:
@@ -72,7 +73,7 @@ class PartitionLayout {
 
   std::vector<std::vector<PartitionReplica>> of_ps_;
   std::vector<absl::flat_hash_map<uint32_t, size_t>>
-      index_of_id_;  // index: ps; maps a partition's id to its index in of_ps_[ps]
+      index_of_id_;  // index: ps; keyed by the partition's id: the index in of_ps_[ps]
   std::vector<std::vector<PartitionReplica>> of_variable_;
   std::vector<bool> known_;  // index: ps; true: the session has the boot id of the ps
   size_t partitions_ = 0;

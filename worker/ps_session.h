@@ -1,6 +1,6 @@
 // A ParameterSession with the ps of a cluster. Has a copy of the parameters (parameter_copy.h),
-// repeats a call to a ps until the ps answers or the tries are used up, and sends gradients before
-// the exchange (staged_push.h). Owned by the trainer, used on the event loop.
+// repeats a call to a ps until the ps answers or the tries are used up, and may send gradients
+// before the exchange (staged_push.h). Owned by the trainer, used on the event loop.
 #pragma once
 
 #include <atomic>
@@ -26,9 +26,9 @@
 namespace paracord {
 
 struct PsSessionOptions {
-  std::string task;             // this worker's, "worker:1"
-  int64_t exchange_ms = 10000;  // the deadline of one try
-  uint32_t tries = 3;           // how often an exchange calls each ps that does not answer
+  std::string task;             // this worker's task, such as "worker:1"
+  int64_t exchange_ms = 10000;  // the deadline of a call
+  uint32_t tries = 3;           // how often an exchange calls a ps that does not answer
   TransferOptions transfer;
   bool overlap = false;  // the job's `overlap`: values may be read during an exchange
   uint64_t staged_push_bytes = kStagedPushBytes;
@@ -36,9 +36,9 @@ struct PsSessionOptions {
 
 class PsSession : public ParameterSession {
  public:
-  // `stale` is called when a ps no longer takes part in the session or sends an impossible answer:
-  // the session is over, and `stale` may destroy the PsSession. `links` has one link for each ps;
-  // the links must outlive the PsSession.
+  // `stale` is called when the session is over, because a ps no longer takes part in the session or
+  // has sent an impossible answer; `stale` may destroy the PsSession. `links` has one link for each
+  // ps; the links must outlive the PsSession.
   PsSession(PsSessionOptions options, Session session, std::shared_ptr<Workload> workload,
             std::vector<Link*> links, Environment environment,
             std::function<void(std::string why)> stale);
@@ -56,15 +56,15 @@ class PsSession : public ParameterSession {
   class Step;
   struct PsTries {
     uint32_t sent = 0;     // calls sent
-    uint32_t no_room = 0;  // calls that the ps refused for lack of memory, which are no tries
+    uint32_t no_room = 0;  // how many calls the ps refused for lack of memory; they are no tries
     int64_t no_room_since_ms = 0;
     bool answered = false;
     int64_t first_sent_ms = 0;
     std::string problem;         // why the last try failed
-    bool staged = false;         // the last call left out gradients sent before the exchange
+    bool staged = false;         // the last call left out gradients that had been sent before
     bool shares_memory = false;  // the answer to the last call may lie in memory of the ps
-    int64_t begun = kTraceOff;   // when the last call began, for traces
-    // When the answer to the last call began to come: in traces, "push" ends and "pull" begins.
+    int64_t begun = kTraceOff;   // for traces, when the last call began
+    // For traces, when the answer to the last call began to come: "push" ends and "pull" begins.
     std::shared_ptr<std::atomic<int64_t>> answering;
   };
   struct Calls {
@@ -73,7 +73,7 @@ class PsSession : public ParameterSession {
     uint32_t open = 0;                        // the number of ps that have yet to answer
     std::vector<PsTries> tries;               // index: ps
     ExchangeResult result;
-    bool repeated = false;  // a call was repeated, and the first may still be sending
+    bool repeated = false;  // a call failed and is repeated; the failed call may still be sending
     DoneFn done;            // null: no exchange is under way
     std::vector<std::pair<uint32_t, absl::Cord>> parked;  // (ps, reply) that came before End
   };

@@ -1,7 +1,7 @@
-// The residual of each partition: the part of gradients that a lossy encoding dropped, and that the
-// next push carries (error feedback, exchange/compression.h). A push leaves a pending residual,
-// which replaces the residual once a ps has applied the push, so that nothing is pushed twice. Has
-// no locks, because no gradients are encoded while an exchange of gradients is under way.
+// The residual of each partition: the part of gradients that a lossy encoding has dropped, and that
+// the next push carries (error feedback, exchange/compression.h). Encoding leaves a pending
+// residual, which replaces the residual once a ps has applied the push, so that nothing is pushed
+// twice. Has no locks: gradients with residuals are not encoded while a push is under way.
 #pragma once
 
 #include <cstddef>
@@ -15,16 +15,16 @@ class Residuals {
  public:
   explicit Residuals(size_t partitions) : of_(partitions) {}
 
-  // Makes room for a gradient of `elements` elements. A residual that was forgotten becomes zero.
+  // Makes room for a gradient of `elements` elements. Elements that the residual lacks become zero.
   void Resize(size_t partition, uint64_t elements);
-  // Sets elements of pending(), from `first` on, to gradient plus residual. Several threads may
-  // call Add at once for ranges that do not overlap.
+  // Sets elements of pending(), from `first` on, to `gradient` plus the residual. Several threads
+  // may call Add at once for ranges that do not overlap.
   void Add(size_t partition, uint64_t first, std::span<const float> gradient);
-  // Returns the gradient plus the residual. The encoder replaces it by what the encoding drops.
+  // Returns gradient plus residual, which the encoder replaces by what the encoding has dropped.
   std::span<float> pending(size_t partition) { return of_[partition].pending; }
   // A ps has applied the push: the pending residual becomes the residual.
   void Applied(size_t partition) { of_[partition].residual.swap(of_[partition].pending); }
-  // It is unknown whether a ps has applied the push: the residual becomes zero.
+  // To be called if it is unknown whether a ps has applied the push: the residual becomes zero.
   void Forget(size_t partition) { of_[partition].residual.clear(); }
 
  private:

@@ -1,6 +1,6 @@
 // Gives each batch the rows of tables that the batch reads, from variables in memory or from the
-// files of a checkpoint. A row that a growing table lacks has its initial values. Used on the
-// thread that computes; what WholeVariables points to must outlive a RowsForBatch.
+// files of a checkpoint. A row that a growing table does not have yet gets its initial values. Used
+// on the thread that computes; what WholeVariables points to must outlive a RowsForBatch.
 #pragma once
 
 #include <cstdint>
@@ -20,19 +20,19 @@ struct WholeVariables {
   std::vector<std::span<const float>> values;
   // For a growing table the ascending ids of the rows in `values`; empty for other variables.
   std::vector<std::span<const uint64_t>> ids;
-  // Reads rows of the tables that are not in `values`; null: all tables are in `values`.
+  // Reads the rows of tables whose rows are not in `values`; null: all rows are in `values`.
   const CheckpointRows* rows = nullptr;
-  std::vector<size_t> places = {};  // for each variable its index in `rows`; unused without `rows`
+  std::vector<size_t> places = {};  // with `rows`: for each variable its index in `rows`
 };
 
 class RowsForBatch {
  public:
-  // `seed`: the job's. INVALID_ARGUMENT if a growing table has an unsuitable initializer
-  // (MakeRowInitializer), or if a variable whose rows are in files is no table of the model.
+  // `seed`: the job's seed. INVALID_ARGUMENT if MakeRowInitializer refuses a growing table, or if a
+  // variable whose rows are in files is no table of the model.
   static absl::StatusOr<RowsForBatch> Make(std::span<const VariableSpec> variables,
                                            const WholeVariables& whole, uint64_t seed);
 
-  // Whether Of has to be called for each batch; if not, all batches can use whole().
+  // Whether Of has to be called for each batch. If not, all batches can use whole().
   bool any() const { return any_; }
   ConstTensors whole() const { return whole_.values; }
   // Returns the variables for a batch that reads `rows`, valid until the next call of Of. Errors
@@ -43,7 +43,7 @@ class RowsForBatch {
   struct Table {
     bool is_table = false;
     uint64_t width = 0;
-    RowInitializer first;            // makes the initial values of a row; null: no growing table
+    RowInitializer first;            // makes initial values of a row; null: the table does not grow
     std::optional<size_t> in_files;  // index in WholeVariables::rows; nullopt: not in files
   };
   absl::Status ReadRows(const Table& table, std::span<const uint64_t> ids, std::span<float> to);

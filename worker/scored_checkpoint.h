@@ -1,5 +1,5 @@
-// A model with the values of a checkpoint. Variables are matched by name, and each batch is given
-// the rows of tables that the batch reads. Used on the thread that computes.
+// A model with the values of a checkpoint, which predicts. The checkpoint's variables are matched
+// with the model's by name. Used on the thread that computes.
 #pragma once
 
 #include <cstdint>
@@ -13,28 +13,29 @@
 
 namespace paracord {
 
-// A checkpoint's variables as ReadVariables (storage) returns them, in the manifest's order.
+// A checkpoint's variables in the manifest's order; ReadVariables reads `values` and `ids`.
 struct StoredVariables {
   std::span<const VariableSpec> specs;
   std::span<const std::vector<float>> values;
   const VariableIds& ids;
-  // Reads rows of the tables that are not in `values`; null: all tables are in `values`.
+  // Reads the rows of tables whose rows are not in `values`; null: all rows are in `values`.
   const CheckpointRows* rows = nullptr;
 };
 
 // Returns the checkpoint's variables in the model's order. The result points to the memory that
-// `stored` points to. INVALID_ARGUMENT: the checkpoint's variables are not those of the model.
+// `stored` points to. INVALID_ARGUMENT: checkpoint and model differ in a variable's name, shape or
+// kind of table, or in the number of variables.
 absl::StatusOr<WholeVariables> MatchVariables(std::span<const VariableSpec> model,
                                               const StoredVariables& stored);
 
 class ScoredCheckpoint {
  public:
-  // `seed`: the job's, for the initial values of rows that a growing table lacks. The program, and
-  // the memory that `whole` points to, must outlive the result. Errors are those of RowsForBatch.
+  // `seed`: the job's seed, for the initial values of rows that a growing table does not have yet.
+  // The program, and the memory that `whole` points to, must outlive the result.
   static absl::StatusOr<ScoredCheckpoint> Make(GradientProgram& program,
                                                const WholeVariables& whole, uint64_t seed);
 
-  // Returns GradientProgram::Predict for the batch, with the checkpoint's values.
+  // Calls GradientProgram::Predict for the batch with the checkpoint's values.
   absl::StatusOr<std::vector<Column>> Predict(const Batch& batch);
 
  private:

@@ -1,5 +1,5 @@
-// Rows of tables in a worker: the rows of several batches together, the values that were pulled for
-// them, and the rows of batches to come. No I/O.
+// Rows of tables in a worker: the rows that several batches together read, the values that are
+// pulled for these rows, and the rows that the next batches read. No I/O.
 #pragma once
 
 #include <cstdint>
@@ -17,28 +17,28 @@ namespace paracord {
 
 using SharedRows = std::shared_ptr<const TableRows>;
 
-// Returns the rows that any of the batches reads: for one batch its own pointer, for none null.
+// Returns the rows that any of the batches reads; null without batches.
 SharedRows RowsOfAll(std::span<const SharedRows> batches);
 
-// The values of rows that an exchange brings or has brought. Made on the event loop; threads of the
-// network may write values of replies.
+// The values of rows that an exchange brings or has brought. Made on the event loop; while the
+// exchange is under way, threads of the network may write the values.
 struct PulledRows {
-  std::vector<SharedRows> batches;  // for each batch of the exchange, the rows that it reads
+  std::vector<SharedRows> batches;  // for each batch that the exchange pulls rows for, its rows
   SharedRows rows;                  // RowsOfAll(batches)
-  std::vector<std::pmr::vector<float>> values;  // index: variable; in the order of the ids
+  std::vector<std::pmr::vector<float>> values;  // index: variable; the rows in the order of the ids
 };
 
-// Copies the rows `ids` of a table to `to`, from the rows with the ids `pulled` and these `values`.
-// `pulled` must contain all of `ids`, in the same order.
+// Copies the rows `ids` of a table to `to`. `values` has the rows with the ids `pulled`, which must
+// contain all of `ids`, in the same order.
 void GatherRows(std::span<const uint64_t> pulled, std::span<const float> values,
                 std::span<const uint64_t> ids, std::vector<float>& to);
 
-// Remembers which rows of tables batches read: of the last `batches` batches that were added.
+// Remembers, for the last `batches` batches that were added, which rows of tables they read.
 class RowsAhead {
  public:
   explicit RowsAhead(size_t batches) : batches_(batches) {}
   void Add(const BatchId& batch, SharedRows rows);
-  SharedRows Find(const BatchId& batch) const;  // null: not known
+  SharedRows Find(const BatchId& batch) const;  // null: the batch is not remembered
 
  private:
   const size_t batches_;

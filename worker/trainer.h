@@ -1,13 +1,14 @@
-// Trains in one session of a worker: works off leases batch by batch (reads data and computes
-// gradients on the executor, then exchanges with the ps) and scores ranges of the test data. At
-// most one exchange and one computation are under way. With `overlap`, while a batch is exchanged,
-// the next batch is computed on the values of the exchange before. With lanes an exchange asks for
-// the values that have certain rounds; if the ps lack these values, the trainer turns to lanes
-// granted meanwhile, or pulls again. In synchronous training the trainer pushes a batch, even a
-// rejected batch, only once every ps has had exactly the rounds before the batch's round. Several
-// devices compute lanes of a round side by side; the lanes are pushed one after another, or as sums
-// of runs (RunLanes in worker/computation.h). Owned by the Worker, used on the event loop. Talks to
-// the ps through the ParameterSession, and to the coordinator through callbacks.
+// Trains in one session of a worker. Works on leases batch by batch: reads data and computes
+// gradients on the executor, then exchanges with the ps. Also scores ranges of the test data. At
+// most one exchange and one computation are under way. With `overlap`, while the gradients of a
+// batch are exchanged, the next batch is computed on the values of the exchange before. With lanes
+// an exchange asks for values that contain certain rounds; if the ps do not have these values yet,
+// the trainer turns to lanes that the coordinator has leased meanwhile, or pulls again. In
+// synchronous training the trainer pushes a batch, even a rejected batch, only after it has
+// received values with exactly the rounds before the batch's round. Several devices compute lanes
+// of a round side by side; the lanes are pushed one after another, or as sums of runs (RunLanes in
+// worker/computation.h). Talks to the ps through the ParameterSession, and to the coordinator
+// through callbacks. Owned by the Worker, used on the event loop.
 #pragma once
 
 #include <cstdint>
@@ -37,10 +38,10 @@ namespace paracord {
 struct TrainerCallbacks {
   std::function<void(const LeaseReport&)> report;
   std::function<void(const EvaluationReport&)> evaluated;
-  std::function<void()> wants_task;  // the leases at hand have ended or will soon end
+  std::function<void()> wants_task;  // called when WantsTask() is true
 };
 
-// What has happened since the last TakeCounters; the fields are those of WorkRequest.
+// What has happened since the last TakeCounters. The members are fields of WorkRequest.
 struct StepCounters {
   uint64_t computed = 0;
   uint64_t duplicates = 0;
@@ -55,15 +56,16 @@ struct StepCounters {
 
 struct TrainerOptions {
   bool overlap = false;               // the job's `overlap`
-  bool keeps_residuals = false;       // encoding a gradient needs the outcome of the last exchange
+  bool keeps_residuals = false;       // TransferOptions::keeps_residuals
   bool exact_values = true;           // training pulls float32 values, as an evaluation does
   uint32_t staleness = 0;             // with lanes: how many rounds the values may lack
-  bool sync = false;                  // with lanes: the values must have exactly all earlier rounds
+  bool sync = false;                  // training is synchronous
   std::optional<double> backup = {};  // the factor of the job's `backup`
-  // With `sync`: rounds are clipped by norms that workers carry between ps. After a push, a worker
-  // asks for values with the push's round until the ps have these values, even if no lease is left.
+  // With `sync`: rounds are clipped by norms that workers carry between ps (norms_carrier.h). After
+  // a push, a worker asks for values that contain the pushed round until the ps have these values,
+  // even if no lease is left.
   bool clips_rounds = false;
-  // With `sync` and several devices: pushes the sums of runs of lanes, instead of each lane alone.
+  // With `sync` and several devices: pushes sums of runs of lanes, instead of each lane alone.
   bool adds_lanes = false;
   std::shared_ptr<WorkerFigures> figures = std::make_shared<WorkerFigures>();
 };
@@ -74,23 +76,23 @@ class Trainer {
           std::unique_ptr<ParameterSession> parameters, Environment environment,
           TrainerCallbacks callbacks);
 
-  // Takes new leases, and extensions of leases of lanes. The leases of one reply come in one call:
-  // lanes of a round among them can be computed side by side.
+  // Takes new leases and, with lanes, extensions of leases. The leases of one reply must come in
+  // one call, so that those of one round can be computed side by side.
   void Take(std::span<const Lease> leases);
   void Take(const Lease& lease) { Take({&lease, 1}); }
   void Take(const EvaluationLease& lease);
-  // Whether no lease is at hand and no work under way; asking lost ps for an answer is no work.
+  // Whether no lease is at hand and nothing is under way, except asking whether silent ps live.
   bool Idle() const;
   // Whether a pull waits for lanes of other workers.
   bool Waits() const { return rounds_.waits(); }
-  // Returns overdue lanes of other workers, which this worker may compute, too.
+  // Returns RoundWait::Late: lanes of other workers, which this worker may compute, too.
   std::vector<uint32_t> Late() const { return rounds_.Late(environment_.loop.NowMs()); }
   // Whether the trainer could begin a further lease now or soon.
   bool WantsTask() const;
-  // Once the batch under way is done, gives back the leases and calls `drained`.
+  // Gives back the leases and calls `drained`, once the batch under way is done.
   void Drain(std::function<void()> drained);
   StepCounters TakeCounters();
-  // Names the ps or lanes that an exchange has long waited for; "": no exchange waits long.
+  // Names, for people, the ps or the lanes for which exchanges have waited long; "": none.
   std::string WaitsFor() const;
   // Returns the ids of the leases and of the evaluation ranges at hand.
   std::vector<uint64_t> Holds() const;
@@ -113,8 +115,8 @@ class Trainer {
   void AwaitRound();
   void Learn(const Computation& computation);
   void LookAhead();
-  // How many of the next batches an exchange brings rows for. With overlap the next batch is
-  // computed before the exchange has ended, so the batch after it needs rows, too.
+  // For how many of the next batches an exchange brings rows of tables. With overlap the next batch
+  // is computed before the exchange has ended, so the batch after the next needs rows, too.
   size_t batches_ahead() const { return computes_ahead() ? 2 : devices_; }
   bool computes_ahead() const { return options_.overlap && devices_ == 1; }
   std::vector<SharedRows> RowsFor(const std::vector<BatchId>& batches) const;
@@ -153,19 +155,19 @@ class Trainer {
   const Environment environment_;
   const TrainerCallbacks callbacks_;
   const bool tables_;     // the model has tables
-  const size_t devices_;  // devices that compute side by side
+  const size_t devices_;  // how many devices compute side by side
 
   LeaseQueue leases_;
   RoundWait rounds_;
-  std::vector<TrainedBatch> under_way_;  // the lanes of the push under way
+  std::vector<TrainedBatch> under_way_;  // for each lane of the push under way
   std::deque<EvaluationLease> evaluations_;
-  bool busy_ = false;    // a batch, an evaluation or ParameterSession::Open is under way
+  bool busy_ = false;    // a batch, an evaluation, or ParameterSession::Open is under way
   bool pulled_ = false;  // the last exchange has brought values to train on
   std::optional<uint64_t> evaluated_epoch_;  // the values were pulled to evaluate this epoch
-  std::shared_ptr<Computation> ahead_;  // with overlap: computes the batch after the exchanged one
-  std::deque<std::shared_ptr<Computation>> computed_;  // lanes of the last wave yet to be pushed
-  std::optional<uint64_t> one_by_one_;  // the state before the round whose lanes are not added up
-  std::optional<uint64_t> awaits_;      // with clips_rounds: the state after the last push's round
+  std::shared_ptr<Computation> ahead_;       // with overlap: of the batch after the exchanged batch
+  std::deque<std::shared_ptr<Computation>> computed_;  // of the last wave, yet to be pushed
+  std::optional<uint64_t> one_by_one_;  // RoundWait::StateFor lanes that must not be added up
+  std::optional<uint64_t> awaits_;      // with clips_rounds: the state that has the pushed round
   std::optional<std::string> lost_;  // with lanes: why some ps does not answer; nullopt: all answer
   std::function<void()> drained_;
   RowsAhead rows_ahead_;

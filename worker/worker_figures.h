@@ -1,5 +1,4 @@
-// Counts for monitoring what a worker has done in the life of its process, in all sessions. Used by
-// the worker and by the trainer of each session. Thread-safe.
+// Counts for monitoring what a worker has done since its process began. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -12,11 +11,11 @@ namespace paracord {
 
 struct WorkerFigures {
   std::atomic<uint64_t> computed{0};
-  std::atomic<uint64_t> samples{0};     // examples in applied batches
-  std::atomic<uint64_t> duplicates{0};  // pushed batches that had been applied before
+  std::atomic<uint64_t> samples{0};     // examples in batches that were applied
+  std::atomic<uint64_t> duplicates{0};  // pushed batches that no partition applied
   std::atomic<uint64_t> failed{0};      // leases that ended with a problem
   std::atomic<uint64_t> sessions{0};
-  std::atomic<uint64_t> waited_ms{0};  // time that exchanges spent waiting for lanes of others
+  std::atomic<uint64_t> waited_ms{0};  // how long exchanges waited for lanes of other workers
   Histogram compute_seconds{kSecondsBounds};
   Histogram exchange_seconds{kSecondsBounds};
   Histogram staleness{kCountBounds};

@@ -1,8 +1,8 @@
-// Agreement of workers on the facts of a new job: what each worker has found in the model and the
-// data, and when the facts suffice to fix the job (to write it into job.state). A single worker may
-// have wrong files: if the cluster names several, two have to report equal facts, or after a
-// timeout the most frequent facts win. Until training begins, two workers with equal facts overrule
-// a job that a single worker fixed by different ones. Owned by the core.
+// Agreement of workers on the facts of a new job (what a worker finds in the model and the data).
+// Decides when the facts suffice to fix the job, which is to write the job into job.state. A single
+// worker may have wrong files: if the cluster names several workers, two have to report equal
+// facts, or after a timeout the most frequent facts win. Until training begins, two workers with
+// equal facts overrule different facts by which a single worker fixed the job. Owned by the core.
 //
 // Invariant: until a job is fixed, only a worker's last report counts: facts, or a failure to open
 // files.
@@ -22,14 +22,14 @@ namespace paracord {
 class Agreement {
  public:
   // `named` are the workers that the cluster names. If there are several, the first facts wait
-  // `agree_ms` for confirmation, or five times as long while workers open their files or disagree.
+  // `agree_ms` for confirmation, or five times that while workers still open files or disagree.
   Agreement(std::vector<std::string> named, int64_t agree_ms);
 
   // A worker asks to join, with or without facts.
   void Came(const std::string& task);
   // A worker cannot open its model or its data. True if the job itself must be wrong: no worker
-  // named by the cluster can open its files. If the cluster names no workers, true if every worker
-  // that asked to join has failed, and either two have or the first failed `agree_ms` ago.
+  // named by the cluster can open its files. If the cluster names no workers, true if all workers
+  // that asked to join have failed, at least two of them or the first at least `agree_ms` ago.
   bool CannotTakePart(const std::string& task, int64_t now_ms);
 
   struct Outcome {
@@ -45,7 +45,7 @@ class Agreement {
   // several.
   bool FixedByOneWorker() const { return named_.size() > 1 && confirmed_.size() < 2; }
   // A worker has found `facts`, which differ from the job's. True if a second worker has reported
-  // the same facts: the two overrule a job that a single worker fixed.
+  // equal facts, which overrule a job that a single worker fixed.
   bool Disagree(const std::string& task, const JobFacts& facts);
 
  private:

@@ -2,12 +2,12 @@
 // batch up (to reject the batch or fail the job). Owned by Failures (failures.h). Does no I/O.
 // Failures are classified by kind, never by the text of a message.
 //
-// A rejection takes three steps. Add or AddDeath requests a rejection. Decide makes it: the core
-// calls Decide when no push of the batch can be in flight and the ledgers show whether a partition
-// has applied the batch. Saved confirms that job.state contains the rejection. The core announces a
+// A rejection takes three steps. Add or AddDeath requests a rejection. Decide makes the rejection
+// once no push of the batch can be in flight and the ledgers show whether a partition has applied
+// the batch. Saved confirms that job.state contains the rejection. Workers and ps learn of a
 // rejection only after Saved. So every partition that lacks the batch rejects it, or none does,
-// whichever process dies in between. From the request until Saved no worker may compute the batch's
-// split.
+// whichever process dies in between. From the request until Saved no worker gets a lease of the
+// batch's split.
 #pragma once
 
 #include <cstdint>
@@ -38,9 +38,9 @@ class BatchFailures {
   explicit BatchFailures(FailuresSpec spec, const std::vector<RejectedBatch>& rejected = {});
 
   enum class Verdict { kTryAgain, kReject, kFailJob };
-  // Counts a failure. A batch is given up after `per_batch` failures (FailuresSpec), by two workers
-  // if another worker could try (`other_worker`). kReject: a rejection is now pending. Failures of
-  // kind kLimit have their own count: at `per_batch` they fail the job and never reject a batch.
+  // Counts a failure. A batch is given up after `per_batch` failures (FailuresSpec), of at least
+  // two workers if another worker could try the batch (`other_worker`). kReject: a rejection is now
+  // pending. Failures of kind kLimit have their own count: at `per_batch` they fail the job.
   Verdict Add(const BatchId& batch, FailureKind kind, const std::string& worker, bool other_worker);
 
   // Counts the death of a worker that was computing the batch. Returns for how many milliseconds no
@@ -53,28 +53,27 @@ class BatchFailures {
   Verdict AddDeath(const BatchId& batch, Outlived outlived);
 
   std::vector<BatchId> Pending() const;
-  // A pending batch that a partition had entered at an earlier decision, and that has failed
-  // `per_batch` times since; nullopt if there is none.
+  // Returns a batch with a pending rejection that a partition had entered earlier, or nullopt.
   std::optional<BatchId> PendingAgain() const;
-  // Decides whether a pending batch is rejected; true if it is. `entered`: some partition has
-  // applied the batch, so the batch can be computed: its failures are forgotten, and it is tried
-  // again. After `per_batch` further failures (deaths of workers excluded) the partitions that lack
-  // the batch reject it; with `by_all_or_none` it is tried again every time.
+  // Decides whether a batch with a pending rejection is rejected; true if the batch is. `entered`:
+  // some partition has applied the batch, so the batch can be computed: its failures are forgotten,
+  // and the batch is tried again. After `per_batch` further failures (not deaths) the partitions
+  // that lack the batch reject it; with `by_all_or_none` the batch is tried again every time.
   bool Decide(const BatchId& batch, bool entered, bool by_all_or_none = false);
-  // All partitions have entered a pending batch: its failures no longer matter.
+  // All partitions have entered a batch with a pending rejection: its failures no longer matter.
   void Forget(const BatchId& batch) { counts_.erase(KeyOf(batch)); }
   // job.state has been written since the last Decide.
   void Saved();
   // Splits of the epoch with a batch whose rejection is pending, or decided and not yet saved.
   std::set<uint64_t> Withheld(uint64_t epoch) const;
 
-  // The rejected batches of the split, which partitions enter without gradients; ascending.
+  // The split's rejected batches in job.state, ascending. Partitions enter them without gradients.
   std::vector<uint32_t> Rejected(uint64_t epoch, uint64_t split) const;
   // How many batches of the epoch are rejected; includes decisions that are not saved yet.
   uint64_t RejectedIn(uint64_t epoch) const;
-  // Whether the last failure of a rejected batch was a non-finite loss or gradient.
+  // Whether the last failure of any rejected batch was a non-finite loss or gradient.
   bool RejectedNonFinite() const;
-  // All decided rejections, for job.state.
+  // All decided rejections, saved or not, for job.state.
   std::vector<RejectedBatch> All() const;
 
   // Forgets all epochs before `epoch`.

@@ -1,6 +1,5 @@
 // A set of batches of one epoch, stored as ranges of batch numbers: the numbers of split s begin at
-// s * split_batches. Consecutive ranges merge into one, so there are about as many ranges as leases
-// and gaps. A plain value.
+// s * split_batches. Ranges that touch merge into one. A plain value.
 #pragma once
 
 #include <cstddef>

@@ -1,8 +1,9 @@
-// An estimate of the time that a worker takes for a batch, from the worker's reports. The first
-// report does not count, because it includes opening the data and the model. Later reports are
-// added up until they span 50 ms, enough for a clock of milliseconds. Each measurement at most
-// doubles or halves the estimate, so one pause or one false report moves few lanes between workers.
-// A report of no batches changes nothing. Does no I/O. Each worker session owns one.
+// An estimate of the time that a worker takes for a batch, from the worker's reports. By the
+// estimates of all workers the core shares out the lanes. The first report does not count, because
+// it includes opening the data and the model. Later reports are added up until they span 50 ms,
+// enough for a clock of milliseconds. Each measurement at most doubles or halves the estimate, so
+// one pause or one false report moves few lanes between workers. A report of no batches changes
+// nothing. Does no I/O. Each worker session owns one BatchTime.
 #pragma once
 
 #include <cstdint>

@@ -1,13 +1,14 @@
 // Checkpoint rounds: a directory is made, each ps writes a snapshot (of an instant of its choice,
 // or in synchronous training of the state that the round sets), and the manifest, written last,
-// commits the checkpoint. Training waits only for the checkpoint of the best evaluation, and at a
-// planned end. Owned by the core, which says when a round may begin, asks the ps for snapshots,
-// makes the manifest and hands on every answer.
+// commits the checkpoint. Training goes on meanwhile, except during the checkpoint of the best
+// evaluation, and where a checkpoint is to end training or let it pause (core.h, EndIsPlanned).
+// Owned by the core, which says when a round may begin, asks the ps for snapshots, makes the
+// manifest and hands on every answer.
 //
-// Invariants: at most one round is under way. Once its commit has been ordered, a round of the
-// final checkpoint is abandoned only if the commit cannot have left a manifest behind. After a
-// failed round the next round usually waits 5 s, and is due even if no batch has been computed
-// since.
+// Invariants: at most one round is under way. Once the commit of the job's final checkpoint has
+// been ordered, its round is abandoned only if the commit cannot have left a manifest behind. After
+// a failed round the next round waits 5 s, unless MayBegin is called, and is due even if no batch
+// has been computed since.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +24,7 @@
 
 namespace paracord {
 
-// A checkpoint that is being written.
+// A checkpoint round that is under way.
 struct CheckpointRound {
   uint64_t id = 0;
   std::string directory;
@@ -33,22 +34,23 @@ struct CheckpointRound {
   // Whether a later checkpoint may be based on this one.
   bool continued = false;
   bool asked = false;  // the directory exists; snapshots may be ordered
-  // Synchronous training: the state that the snapshots hold.
+  // In synchronous training, the state (cuts.h) of all partitions in the snapshots.
   std::optional<uint64_t> cut;
   bool at_end = false;               // the cut was set or checked after an end was planned
   std::optional<Manifest> manifest;  // set when a commit is first ordered
   uint32_t commit_tries = 0;
-  int64_t commit_at_ms = 0;  // when a failed commit is to be repeated; 0: no repeat is due
-  // The answers of ps; index: file of the checkpoint. A ps without first partitions writes no file.
+  int64_t commit_at_ms = 0;  // when to repeat a commit that failed; 0: there is none
+  // The snapshots of the ps that write a file; index: the number of the file. A ps that is the
+  // first holder (layout.h) of no partition writes none.
   std::vector<std::optional<SnapshotReply>> replies;
-  std::vector<uint32_t> tries;  // index: file; how often its snapshot was requested
+  std::vector<uint32_t> tries;  // index as in `replies`; how often the snapshot was ordered
   int64_t started_ms = 0;
 };
 
 class CheckpointRounds {
  public:
-  // `last` is the number of the newest round of earlier coordinators. A periodic round begins
-  // `every_seconds` after the previous commit; 0: there are no periodic rounds.
+  // `last` is the round number of the newest checkpoint of earlier coordinators. `every_seconds` is
+  // the time between periodic rounds; 0: there are none.
   CheckpointRounds(uint64_t last, double every_seconds, Effects& effects);
 
   bool running() const { return round_.has_value(); }
@@ -64,14 +66,15 @@ class CheckpointRounds {
   const CheckpointRound& round() const { return *round_; }
   // How long the newest committed round took; nullopt: this coordinator has committed none.
   std::optional<int64_t> took_ms() const { return took_ms_; }
-  // For people: why the newest round or commit failed; empty if it did not.
+  // For people: the newest failure of a round or commit since the last checkpoint; empty: none.
   const std::string& problem() const { return problem_; }
 
-  // The next round may begin now (MayBegin), or `every_seconds` from now (BeginLater).
+  // The next round may begin from now on (MayBegin), or in `every_seconds` (BeginLater).
   void MayBegin(int64_t now_ms) { next_ms_ = now_ms; }
   void BeginLater(int64_t now_ms);
-  // Whether a round is to begin: the next one may begin, and is wanted `at_once`, for the best
-  // evaluation, or periodically with batches computed since the last round began. `computed` is the
+  // Whether a round is to begin: none is under way, the next one may begin, and a round is wanted
+  // `at_once`, for the best evaluation, or as a periodic one. No periodic round is wanted if no
+  // batch has been computed since the last round began, unless that round failed. `computed` is the
   // number of batches computed in all.
   bool Due(int64_t now_ms, bool at_once, uint64_t computed) const;
   // `ps_count` is the number of ps that write files; `chain`: the bases of an incremental
@@ -86,14 +89,15 @@ class CheckpointRounds {
   void LookedAtEnd() { round_->at_end = true; }
   // Makes the round under way a full checkpoint, because one of its bases is gone.
   void ContinueNone() { round_->chain.clear(); }
-  // Returns the order for the snapshot of file `ps`; the caller adds run id, generation and boot
-  // id. A ps gives a repeated order the same answer.
+  // Returns the order for the snapshot with file number `ps`; the caller adds run id, generation
+  // and boot id. A ps gives a repeated order the same answer.
   SnapshotRequest Ask(uint32_t ps);
 
   enum class SnapshotOutcome { kIgnored, kAskAgain, kFailed, kTaken, kAll };
-  // Takes a ps's answer about file `ps`; `ready`: the ps holds its partitions. kIgnored: the round
-  // awaits no snapshots. kAskAgain: the message was lost, the ps is `ready`, and this was not the
-  // third try. kAll: all snapshots are written, and the caller calls Commit.
+  // Takes a ps's answer about file number `ps`; `ready`: whether that ps holds its partitions.
+  // kIgnored: the round awaits no snapshots. kAskAgain: the order or its answer was lost, the ps is
+  // `ready`, and fewer than three orders were sent. kAll: all snapshots are written, and the caller
+  // calls Commit.
   SnapshotOutcome TakeSnapshot(uint32_t ps, const absl::StatusOr<PsReply>& reply, bool ready);
 
   // Orders the commit of `manifest`, which lists all snapshots. `known` is the newest committed
@@ -103,33 +107,32 @@ class CheckpointRounds {
   void CommitAgain(const CheckpointName& known, uint64_t generation);
   // Takes the error of a commit. True if the round has failed, and the caller calls Fail: the
   // directory is gone, or three commits failed and the checkpoint is not the job's last. Else the
-  // commit is repeated: the manifest may have been written, and a ps that starts exits if a
-  // manifest marks the job as done.
+  // commit is repeated after a second. The commit of the last checkpoint is repeated without end,
+  // because its manifest may have been written, and a ps that starts exits if a manifest marks the
+  // job as done.
   bool CommitFailed(const absl::Status& status, int64_t now_ms);
   // Ends the round under way after its commit, and returns the round.
   CheckpointRound Finish(int64_t now_ms);
-  // Abandons the round under way. True if it was the last try of a checkpoint of the best
-  // evaluation: training goes on without such a checkpoint.
+  // Abandons the round under way. True if this was the third failed round for the best evaluation:
+  // training goes on without a checkpoint of it.
   bool Fail(const std::string& why, int64_t now_ms);
-  // Abandons the round under way because its cut cannot be reached; the next round may begin at
-  // `now_ms`.
+  // Abandons the round under way because its cut cannot be reached; the next may begin at `now_ms`.
   void Repeat(const std::string& why, int64_t now_ms);
 
   // The storage has been asked whether the commit of an abandoned round took effect.
   void Settled() { given_up_ -= given_up_ > 0 ? 1 : 0; }
 
-  // `wanted`: the next round has to save what the best evaluation scored, and training waits for
-  // it.
+  // `wanted`: the next round has to save what the best evaluation scored; training waits for it.
   void WantBest(bool wanted) { best_wanted_ = wanted; }
   bool best_wanted() const { return best_wanted_; }
   bool TakeBestWanted() { return std::exchange(best_wanted_, false); }
   // Whether rounds for the best evaluation failed so often that no further round is tried.
   bool BestGivenUp() const;
-  // A new evaluation result, perhaps the best, has come: rounds for it may be tried.
+  // A new evaluation result has come: rounds for the best evaluation may be tried again.
   void NewResult() { best_failures_ = 0; }
 
  private:
-  // Removes the round under way.
+  // Forgets the round under way, and orders the removal of its directory.
   void Drop();
   void EmitCommit(const CheckpointName& known, uint64_t generation);
 

@@ -1,13 +1,13 @@
 // The second holders of partitions, in a job whose key `copies` is 1. In asynchronous training a
 // second holder prepares its partitions: it reads them from each checkpoint into memory. In
 // synchronous training it takes part in every round. When a ps is lost, the core writes a layout
-// into job.state in which the second holders of its partitions become the first, and a new
-// generation goes on with the state of the second holders. Owned by the core (core_copies.cc,
-// core_hot_copies.cc), which makes the decisions. Emits no effects.
+// into job.state in which the second holders of the lost ps's partitions become their first
+// holders. A new generation then goes on with the state that the second holders have. Owned by the
+// core (core_copies.cc, core_hot_copies.cc), which makes the decisions. Emits no effects.
 //
-// Invariants: between the decision that second holders take over and its durable write, no session
-// begins and no ps is loaded. In asynchronous training second holders serve nothing and appear in
-// no ledger.
+// Invariants: from the decision that second holders take over until job.state contains it, no
+// session begins and no ps is loaded. In asynchronous training second holders serve nothing and
+// appear in no ledger.
 #pragma once
 
 #include <cstdint>
@@ -22,14 +22,14 @@ namespace paracord {
 
 struct JobView;
 
-// How many milliseconds after a ps was lost or came back partitions with one holder get a second
-// one: a lost ps may return at once, and further returning ps can share the copies.
+// How long, after a ps was lost or came back, partitions with one holder get no second one: a lost
+// ps may return at once, and more ps that return can share the copies.
 inline constexpr int64_t kHealMs = 5000;
 
 class Copies {
  public:
-  // A layout with different second holders is being written to job.state. `promotes`: some of them
-  // become first holders.
+  // A layout with different second holders is being written to job.state. `promotes`: some second
+  // holders become first holders.
   bool writing() const { return writing_; }
   void Write(bool promotes) {
     writing_ = true;
@@ -57,11 +57,12 @@ class Copies {
 // Returns the partitions that have this ps as second holder, ascending by id.
 std::vector<uint32_t> SecondsOn(const std::optional<Layout>& layout, uint32_t ps);
 
-// Describes the copies for people; null for a job without copies. Keys: "partitions", their number;
-// "with_both", the number of those with a second holder that serves or, in asynchronous training,
-// has prepared a checkpoint; "bytes_with_one", the bytes of the rest; "promotions"; and "by_ps",
-// for each ps its number of second "partitions", how many of these are ready ("with_both"), the
-// prepared "checkpoint", and the "problem" that prevents preparation.
+// Describes the copies for people; null for a job without copies. Keys: "partitions", the number of
+// partitions of the job; "with_both", how many of them have a second holder that serves or, in
+// asynchronous training, has prepared a checkpoint; "bytes_with_one", the bytes of all others;
+// "promotions"; and "by_ps", an entry for each ps with the number of "partitions" of which it is
+// the second holder, how many of these are ready ("with_both"), the prepared "checkpoint", and the
+// "problem" that prevents preparation.
 nlohmann::json CopiesJson(const JobView& job);
 
 }  // namespace paracord

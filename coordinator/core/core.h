@@ -1,9 +1,10 @@
 // The coordinator's decisions as a pure state machine: (now, event) -> effects. It starts no
-// thread, takes no lock, reads no clock and does no I/O; the shell (coordinator.h) or the simulator
-// feeds each event as it comes, on one thread.
+// thread, takes no lock, reads no clock and does no I/O; the shell (coordinator.h) feeds each event
+// as it comes, on one thread.
 //
-// All knowledge lives in the types below, each with its own invariants. The core sets the phases of
-// the job, hands events to these types and acts on the results, in one file for each subject:
+// All knowledge is in the types of the members below, each with its own invariants. The core sets
+// the phases of the job, hands events to its members and acts on the results, in one file for each
+// subject:
 //
 //   - core.cc: the event loop, the phases and the end; core_job.cc: the identity of the job
 //   - core_ps.cc: forming the cluster; core_rollback.cc: the first state of a generation
@@ -13,7 +14,7 @@
 //   - core_copies.cc: second holders; core_hot_copies.cc: second holders in synchronous training
 //   - core_rounds.cc: checkpoints; core_cuts.cc: the states of checkpoints in synchronous training
 //
-// The core's view of progress is only advice. Before an epoch closes, the ledgers of all
+// What the core believes of progress is only advice. Before an epoch closes, the ledgers of all
 // partitions, read in the present generation, have to show that every split of the epoch is done.
 #pragma once
 
@@ -56,7 +57,7 @@ class CoordinatorCore {
   JobView View() const;
   Phase phase() const { return phases_.now(); }
   uint64_t generation() const { return generation_.claimed(); }
-  // The task of an open session; "" if no session has this id.
+  // Returns the task of an open session; "" if no open session has this id.
   std::string TaskOf(uint64_t session) const {
     const auto found = sessions_.all().find(session);
     return found == sessions_.all().end() ? "" : found->second.task;
@@ -118,8 +119,8 @@ class CoordinatorCore {
   void MoveBack(Move::Plan plan);
   bool MayCancelMove() const;
   void CancelMove(const ScaleEvent& event);
-  // An invited ps that has not joined yet (PsTracker::IsIn): why, whether it is away, and whether
-  // waiting for it is futile.
+  // Why a ps that a move invites into the job has not joined yet (PsTracker::IsIn), whether it is
+  // away, and whether waiting for it is futile.
   struct NotIn {
     std::string why;
     bool lost = false;
@@ -129,15 +130,14 @@ class CoordinatorCore {
   std::optional<std::string> Absent() const;
   void DriveMove();
   bool PrepareMove();
-  // An order to prepare partitions of the checkpoint, without its partitions and its fence (run id,
-  // generation, boot id).
+  // Returns an order to prepare partitions of the checkpoint. The caller adds the partitions and
+  // the fence (run id, generation, boot id).
   LoadRequest PrepareOrder(const std::string& checkpoint) const;
   bool HasTables() const;
   void GiveUpMove(const std::string& why);
   void StopForMove();
   void ClaimForMove();
-  // Whether this generation is the one without workers that writes the closing checkpoint of a
-  // move.
+  // Whether this generation has no workers and only writes the checkpoint that ends a move.
   bool Closed() const {
     return move_.closed() && !generation_.claiming() && generation_.wanted().empty() &&
            std::ranges::all_of(ps_.invited(), [this](const Ps& ps) { return ps_.IsIn(ps); });
@@ -237,7 +237,8 @@ class CoordinatorCore {
   uint32_t FullEvery() const;
 
   // core_cuts.cc
-  // Whether training is to end, or to pause for a move, with a checkpoint of everything trained.
+  // Whether training is to end, or to pause because a ps leaves or partitions move, with a
+  // checkpoint of everything trained.
   bool EndIsPlanned() const { return end_.planned() || ps_.AnyDrains() || move_.holds_training(); }
   CutView ViewOfCut() const;
   void OrderSnapshots();
@@ -252,7 +253,7 @@ class CoordinatorCore {
   const Job& job_;
   int64_t now_ms_;
   int64_t ticked_ms_;  // when the newest tick came
-  // When this coordinator started, or last found a checkpoint unusable.
+  // When this coordinator started, or last found a checkpoint unusable if that was later.
   int64_t forms_since_ms_;
   Effects effects_;  // emitted by the current step
   Phases phases_;

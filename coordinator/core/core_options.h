@@ -23,14 +23,15 @@ struct CoreOptions {
   bool nodes = false;          // whether worker N is also ps N
   std::string boot_id;         // identifies this process of the coordinator
   std::string new_run_id;      // the run id of a new job
-  std::string proof_key = "";  // the key that signs proofs of leases (config/proofs.h)
-  std::string dir;             // the job's directory, for messages only
-  // If the cluster names several workers: how long the facts of the first worker wait for a second
-  // worker to confirm them; five times as long while workers open their files or disagree.
+  std::string proof_key = "";  // the key of this coordinator's proofs (config/proofs.h)
+  std::string dir;             // the job's directory, as text for people
+  // If the cluster names several workers: how long the facts (JobFacts) of the first worker wait
+  // for a second worker to confirm them; five times that while workers still open files or
+  // disagree.
   int64_t agree_ms = 0;
-  std::string host = "";  // this coordinator's host, for messages only
+  std::string host = "";  // this coordinator's host, as text for people; "": not shown
   bool insecure = false;  // callers are not authenticated; for the status only
-  // Keys of the job file that are not in effect, because the job in DIR goes on; for the status.
+  // For the status: keys of the job file that do not count, because the job in `dir` goes on.
   std::vector<std::string> untaken = {};
   int64_t started_unix_ms = 0;
 
@@ -40,7 +41,7 @@ struct CoreOptions {
   bool HasHotCopies() const { return HasCopies() && job.guarantees.sync(); }
   // Whether second holders prepare the checkpoints of asynchronous training.
   bool HasWarmCopies() const { return HasCopies() && !job.guarantees.sync(); }
-  // The job's directory as messages show it.
+  // Returns the job's directory as people are shown it.
   std::string ShownDir() const { return absl::StrCat(dir, host.empty() ? "" : " on host ", host); }
 };
 

@@ -1,5 +1,5 @@
-// Describes for people the strategy of a job, its time for a batch, and the estimated time under
-// every other strategy that the cluster allows. Pure functions.
+// Describes for people the strategy of a job, how long a batch takes, and how long it would take
+// under every other strategy that the cluster allows. Pure functions.
 #pragma once
 
 #include "coordinator/core/job_view.h"
@@ -7,7 +7,7 @@
 
 namespace paracord {
 
-// Returns the strategy's "name" and "why" it was chosen.
+// Returns the "name" of the job's strategy and "why" it was chosen.
 nlohmann::json StrategyJson(const JobView& job);
 
 // Returns the measured times, and the predicted time of each strategy (config/step_cost.h), fastest

@@ -13,8 +13,8 @@
 
 namespace paracord {
 
-// Returns the index of the best evaluation, which is better by more than min_delta than the best
-// before it. nullopt if no evaluation has a finite value of the metric.
+// Returns the index of the best evaluation. A later evaluation becomes the best only if it is
+// better than the best so far by more than min_delta. nullopt if the metric is finite in none.
 std::optional<size_t> BestEvaluation(std::span<const EvaluationResult> evaluations,
                                      const StopWhen& when);
 

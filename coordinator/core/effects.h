@@ -1,6 +1,6 @@
 // The effects of one step of the coordinator's core, in the order in which the shell carries them
-// out. The core owns the only instance, takes all effects at the end of each step, and lends it to
-// its member types, which append effects.
+// out. The core owns the only instance and takes all effects at the end of each step. Members of
+// the core have a reference to the instance and append effects.
 #pragma once
 
 #include <string>

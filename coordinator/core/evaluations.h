@@ -4,9 +4,10 @@
 // effects.
 //
 // Invariants: results() is ordered by epoch, with at most one result an epoch. A new result, or the
-// loss of one by Void, is unsaved until job.state contains the change, and no epoch begins before.
-// Until then told() leaves a new result out: if the coordinator dies first, its successor has the
-// epoch scored again, and a result announced early could contradict the second score.
+// loss of one by Void, is unsaved until job.state contains the change, and no epoch begins while a
+// change is unsaved. Until then told() leaves a new result out: if the coordinator dies first, the
+// next coordinator has the epoch scored again, and a result announced early could contradict the
+// second score.
 #pragma once
 
 #include <cstdint>
@@ -36,11 +37,11 @@ class Evaluations {
   // The results that people may see: all but a new one that job.state does not contain yet.
   std::span<const EvaluationResult> told() const;
   bool Has(uint64_t epoch) const;
-  // The best result, if stop_when has `patience` or `restore_best`; else, or without a finite one,
-  // null.
+  // The best result; null if stop_when has neither `patience` nor `restore_best`, or if no result
+  // has a finite value.
   const EvaluationResult* Best() const;
-  // Best() if stop_when has `restore_best`, which keeps a checkpoint of the scored state; else
-  // null.
+  // Best() if stop_when has `restore_best`, with which a checkpoint of the state that was scored
+  // best is kept; else null.
   const EvaluationResult* KeptBest() const;
   // Whether `epoch` (the first is 0) is to be scored when it ends, in a job of `epochs` epochs.
   bool Due(uint64_t epoch, uint64_t epochs) const;
@@ -63,23 +64,23 @@ class Evaluations {
     bool hopeless = false;
     bool limit = false;  // a limit of a worker is too small for the records, which may be sound
   };
-  // Takes a session's report on a range. An evaluation has to be running(). A report on a range
-  // that the session does not hold changes nothing.
+  // Takes a session's report on a range. Call only while running(). A report on a range that is not
+  // leased to the session changes nothing.
   ReportOutcome Report(uint64_t session, const EvaluationReport& report);
-  // If all ranges are scored, takes the result and decides whether it ends the job. True if the
-  // evaluation finished: the caller then writes job.state.
+  // If all ranges are scored, adds the result and decides whether the result ends the job. True if
+  // the evaluation finished: the caller then writes job.state.
   bool FinishIfDone();
 
   // After a restore: drops the results from `first_epoch` on, and any early stop based on them.
   // True if anything was dropped: the caller then writes job.state.
   bool Void(uint64_t first_epoch);
-  // Drops all results, because the state that they scored is lost for good.
+  // Drops all results, because the trained state that they score is lost for good.
   void Clear();
 
   // Whether a result, or the loss of one, has to be in job.state before the job goes on.
   bool unsaved() const { return unsaved_; }
-  // Called when job.state has been written, or cannot be. TakeUnnotified: whether there is a new
-  // result to announce. TakeUnsaved: what unsaved() was. Both reset their flag.
+  // Called when job.state has been written, or cannot be. TakeUnnotified returns whether there is a
+  // new result to announce, TakeUnsaved what unsaved() was; each then resets its flag.
   bool TakeUnnotified() { return std::exchange(unnotified_, false); }
   bool TakeUnsaved() { return std::exchange(unsaved_, false); }
 

@@ -38,7 +38,7 @@ struct WorkerHoldEvent {  // a call that a worker keeps open while its session l
   uint64_t session = 0;
 };
 
-struct WorkerHoldLostEvent {  // the connection of a hold broke: its process is gone or cut off
+struct WorkerHoldLostEvent {  // the connection of a WorkerHoldEvent's call broke
   CallId call = 0;
   uint64_t session = 0;
 };
@@ -65,19 +65,20 @@ struct JobStateWrittenEvent {
 struct RoundDirectoryMadeEvent {
   uint64_t round = 0;
   absl::Status status;
-  std::string gone = "";  // a base in MakeRoundDirectory::chain without a manifest; "": none
+  std::string gone = "";  // a member of MakeRoundDirectory::chain without a manifest; "": none
 };
 
 struct RoundCommittedEvent {
   uint64_t round = 0;
-  // ABORTED: a newer coordinator leads, and may not have seen the checkpoint if it was committed.
-  // ALREADY_EXISTS: another coordinator has completed the job.
+  // ABORTED: a newer coordinator leads. The checkpoint may have been committed, but the newer
+  // coordinator may not have seen it. ALREADY_EXISTS: another coordinator has completed the job.
   absl::Status status;
 };
 
 struct RoundGivenUpEvent {  // the answer to RemoveUncommittedRound
   Manifest manifest;
-  absl::StatusOr<bool> stands;  // whether the checkpoint was committed after all; an error: unknown
+  // Whether the checkpoint was committed after all; an error: that is not known.
+  absl::StatusOr<bool> stands;
 };
 
 struct SummaryWrittenEvent {
@@ -149,8 +150,8 @@ struct FindNewestGeneration {
 
 struct MakeRoundDirectory {
   uint64_t round = 0;
-  std::string directory;           // below DIR/checkpoints
-  std::vector<std::string> chain;  // the bases of the checkpoint, which have to exist
+  std::string directory;           // in the directory of the job's checkpoints
+  std::vector<std::string> chain;  // the bases of the checkpoint: each needs a manifest
 };
 
 struct CommitRound {
@@ -162,7 +163,7 @@ struct CommitRound {
 };
 
 struct RemoveCheckpoints {
-  // Names below DIR/checkpoints; an increment comes before its base.
+  // Names in the directory of the job's checkpoints; an increment comes before its base.
   std::vector<std::string> directories;
 };
 

@@ -1,19 +1,19 @@
 // Failed batches, and deaths of workers while they computed a batch. BatchFailures counts and
-// decides; this class tells it of failures. A failure that a worker reports counts at once, a death
-// in three steps:
+// decides; Failures tells it of failures. A failure that a worker reports counts at once, a death
+// after three steps:
 //
-//   1. Note: a worker died while it held leases. Its last report is older than the state of the
-//      ledgers, so its splits are withheld until all ledgers have been read.
+//   1. Note: a worker died while it held leases. The worker's last report may be older than the
+//      ledgers, so the splits of these leases are withheld until all ledgers have been read.
 //   2. Place: the ledgers tell which batch the worker was computing. The split pauses, and the next
 //      process of the same task leaves the split to other workers for a while.
-//   3. Judge: sessions that were open before the death are heard again. They outlived the worker,
-//      and the death counts.
+//   3. Judge: other sessions, open before the worker got its leases, are heard again or end. The
+//      death counts if one is heard, and so outlived the worker.
 //
 // Owned by the core, which reads the ledgers and acts on verdicts.
 //
 // Invariants: a death is in one step only. A death is dropped if a ps is lost before step 2 (nobody
-// can tell which batch the worker was computing), if training is interrupted before step 3, or if
-// the epoch ends. A rejection is decided by ledgers that were read after the rejection was
+// can tell which batch the worker was computing), if training is interrupted between steps 2 and 3,
+// or if the epoch ends. A rejection is decided by ledgers that were read after the rejection was
 // requested.
 #pragma once
 
@@ -41,15 +41,15 @@ struct WorkerDeath {
   std::string why;
   std::vector<LeaseState> leases;  // in the order in which the worker computes them
   int64_t died_ms = 0;
-  // Sessions that existed before the first of `leases` was granted:
-  std::vector<uint64_t> busy;  // holders of a lease of another split
-  std::vector<uint64_t> idle;  // sessions without leases
+  // Sessions that existed before the first of `leases` was granted, by what they had at the death:
+  std::vector<uint64_t> busy;  // those with a lease of another split than that of this lease
+  std::vector<uint64_t> idle;  // all others
   BatchId batch;               // the batch that the worker was computing; set by PlaceDeaths
 };
 
 // The order in which a worker computes the batches of its leases. kAsGranted: lease after lease.
-// kByRound, for lanes: always the batch of the lowest round, at equal rounds that of the first
-// lane, as the ledgers show. kByReportedRound also uses the worker's own reports: in synchronous
+// kByRound, for lanes: always the batch of the lowest round that the ledgers lack, at equal rounds
+// that of the first lane. kByReportedRound also uses the worker's own reports: in synchronous
 // training a push may be in the sum of an incomplete round, which ledgers do not show.
 enum class LeaseOrder { kAsGranted, kByRound, kByReportedRound };
 
@@ -64,7 +64,7 @@ class Failures {
   const std::string& last() const { return last_; }
   const BatchFailures& counts() const { return counts_; }
 
-  // A worker reports that a batch failed. `other_worker`: another worker could try the batch.
+  // A worker reports that a batch failed. `other_worker`: another could try the batch.
   Verdict Add(const BatchId& batch, FailureKind kind, const std::string& task, bool other_worker,
               const std::string& message);
 
@@ -84,9 +84,9 @@ class Failures {
     Verdict verdict;
     uint64_t split;
   };
-  // Counts the deaths whose survivors are known. A survivor is a session that is heard half a
-  // second after the death; `heard_ms` returns when a session was last heard; nullopt: the session
-  // is over.
+  // Counts the deaths of which it is known whether a session outlived them: a session that is heard
+  // half a second after the death or later did. `heard_ms` returns when a session was last heard;
+  // nullopt: the session is over.
   std::vector<Judged> JudgeDeaths(
       const std::function<std::optional<int64_t>(uint64_t session)>& heard_ms);
   // Training is interrupted: deaths that are not judged yet do not count.
@@ -94,14 +94,14 @@ class Failures {
   // Forgets all deaths and pauses, because the epoch is over.
   void ForgetDeaths();
 
-  // The splits of `epoch` of which `task` may not get a lease yet. `others`: other sessions are
-  // open, which could take the split that a process of `task` died of.
+  // Returns the splits of `epoch` of which `task` may not get a lease yet. `others`: whether other
+  // sessions are open that could take the split at which a process of `task` died.
   std::set<uint64_t> Withheld(uint64_t epoch, const std::string& task, bool others,
                               int64_t now_ms) const;
 
   // Decides by `ledgers` the rejections that were pending at LedgersAsked. The caller guarantees
-  // that no push of these batches is in flight. `by_all_or_none`: a batch that some partition has
-  // entered is not rejected. True if a batch is now rejected, and the caller has to write
+  // that no push of these batches is in flight. `by_all_or_none`: a batch that any partition has
+  // entered is not rejected. True if a batch is rejected by this call: the caller then writes
   // job.state.
   bool Decide(const std::vector<const Ledger*>& ledgers, uint64_t splits_per_epoch,
               bool by_all_or_none = false);

@@ -1,7 +1,8 @@
-// The generation that this coordinator leads: the number claimed in DIR, and whether the
-// coordinator needs a new number. A ps obeys the newest generation that adopted it, so requests
-// still in flight from the previous generation are refused. Owned by the core, which reports the
-// start and end of claims, and asks before it adopts a ps or writes to DIR. Emits no effects.
+// The generation that this coordinator leads: the number claimed in the job's directory (DIR), and
+// whether the coordinator needs a new number. To adopt a ps is to have it obey a generation; a ps
+// obeys the newest one that adopted it, so requests still in flight from an older generation are
+// refused. Owned by the core, which reports the start and end of claims, and asks before it adopts
+// a ps or writes to DIR. Emits no effects.
 //
 // Invariants: claimed() never falls, newest() is never below it, and at most one claim is under
 // way. A generation is used once a ps was told to load or training ran in it; a restarted ps is
@@ -17,7 +18,7 @@ namespace paracord {
 
 class Generation {
  public:
-  // `claimed` was claimed for this coordinator before the core began.
+  // `claimed` is the generation that was claimed for this coordinator before the core began.
   explicit Generation(uint64_t claimed) : claimed_(claimed), newest_(claimed) {}
 
   uint64_t claimed() const { return claimed_; }
@@ -27,7 +28,7 @@ class Generation {
   bool used() const { return used_; }
   // For people: why a new generation has to be claimed; empty: the present one will do.
   const std::string& wanted() const { return wanted_; }
-  // For people: why the last claim failed; empty if it succeeded.
+  // For people: why no generation could be claimed; empty if the last claim did not fail.
   const std::string& problem() const { return problem_; }
 
   // Called when a ps is told to load, or training begins, in this generation.
@@ -43,9 +44,10 @@ class Generation {
   // Begins a claim and returns the number to claim. No claim may be under way.
   uint64_t BeginClaim();
 
-  // The outcome of a claim. kLost: the number was claimed before, so another coordinator leads.
+  // The outcome of a claim. kLost: the number is claimed already, so another coordinator leads.
   // kFailed: the storage failed; the number is tried again after a pause. kLeapt: the claim
-  // succeeded, but other coordinators may have claimed numbers since this one's previous claim.
+  // succeeded, but numbers since this coordinator's previous claim were left out, and other
+  // coordinators may have claimed them.
   enum class Claim { kNext, kLeapt, kLost, kFailed };
   Claim EndClaim(uint64_t generation, const absl::Status& status, int64_t now_ms);
 

@@ -1,7 +1,7 @@
 // The splits or lanes that a worker process has had leases of, numbered across all epochs: the
-// worker can report outcomes only of their batches. They are kept beyond the end of a session,
-// because in its next session the worker repeats reports that were not answered. Owned by Sessions,
-// one object for each task. Does no I/O.
+// worker can report outcomes only of batches of these splits. The splits are kept beyond the end of
+// a session, because in its next session the worker repeats reports that were not answered. Owned
+// by Sessions, one object for each task. Does no I/O.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The number of epochs and batches of a job: from the job's `epochs` or `steps`, the plan of its
-// data, and a decision to stop early. A plain value.
+// The number of epochs and batches of a job: from the job's `epochs` or `steps`, its data plan, and
+// a decision to stop early. A plain value.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,7 @@ class JobExtent {
 
   uint64_t epochs() const { return epochs_; }
   uint64_t batches() const { return BatchesUpTo(epochs_); }
-  // The batches of the first `epochs` epochs; the job's `steps` may end the last of them early.
+  // The number of batches in the first `epochs` epochs; `steps` may end the last of them early.
   uint64_t BatchesUpTo(uint64_t epochs) const {
     const uint64_t end = epochs * per_epoch_;
     return steps_.has_value() ? std::min(end, *steps_) : end;

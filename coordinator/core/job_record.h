@@ -5,9 +5,9 @@
 // job.state together with the state of other types.
 //
 // Invariants: once begun, a job has a run id and keeps its run, plan, variables and partitions
-// until Forget; only the holders of partitions may change (move.h). The record is fixed, and may be
-// acted on, once job.state has been written in a generation of this coordinator: before that, an
-// older coordinator may still write a different record.
+// until Forget; only the holders of partitions may change (move.h, copies.h). The record is fixed,
+// and may be acted on, once job.state has been written in a generation of this coordinator: before
+// that, an older coordinator may still write a different record.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +27,8 @@
 
 namespace paracord {
 
-// Says why the job cannot be shortened to `batches` batches: it has come to batch `reached`
-// already. `where` says where that is seen, such as "in checkpoint NAME".
+// Returns the text that the job cannot be shortened to `batches` batches, because it has come to
+// batch `reached` already. `where` says where that is seen, such as "in checkpoint NAME".
 std::string TooFewBatches(const Job& job, uint64_t batches, uint64_t reached,
                           const std::string& where);
 
@@ -36,19 +36,21 @@ class JobRecord {
  public:
   explicit JobRecord(const Job& job);
 
-  // Restores what an earlier coordinator saved in job.state, or in the newest checkpoint.
+  // Restores what an earlier coordinator saved in job.state, or in the newest checkpoint;
+  // job_json() stays the JSON of the present job.
   void Restore(JobState saved);
   void Restore(const Manifest& newest);
   // Begins the job as `run_id` with the facts of workers. `computing` is the number of devices that
   // compute: the workers that the cluster names, times the devices of each. An error says why such
   // a job is impossible.
   absl::Status Begin(const std::string& run_id, const JobFacts& facts, size_t computing);
-  // Forgets an untrained job, so that Begin can be called again. Keeps the id of the replaced run:
-  // ps may hold its partitions until they load, perhaps under the next coordinator.
+  // Forgets a job that is not trained yet, so that Begin can be called again. Keeps the id of the
+  // forgotten run (replaced_run_id): ps may hold that run's partitions until their next Load,
+  // perhaps under the next coordinator.
   void Forget();
   // Why a worker that found these facts cannot take part in the job; nullopt if it can.
   std::optional<std::string> Differs(const JobFacts& facts) const;
-  // Takes the names of metrics and outputs from `facts` if the job was restored without them.
+  // Takes the names of metrics or outputs from `facts` if the record has none.
   void NameMetrics(const JobFacts& facts);
 
   bool begun() const { return !state_.run_id.empty(); }
@@ -57,7 +59,7 @@ class JobRecord {
   // The run that this run replaced when the job began anew; "" if there is none.
   const std::string& replaced_run_id() const { return state_.replaced_run_id; }
   const std::string& job_json() const { return state_.job_json; }
-  // Identifies the job: a worker that names a different fingerprint has a different job.
+  // Identifies job_json(): a worker that names a different fingerprint has a different job.
   uint64_t fingerprint() const { return fingerprint_; }
   const DataPlan& plan() const { return state_.plan; }
   const std::vector<VariableSpec>& variables() const { return state_.variables; }
@@ -65,10 +67,10 @@ class JobRecord {
   const JobCounters& counters() const { return state_.counters; }
   JobCounters& counters() { return state_.counters; }
   JobExtent Extent(const std::optional<StopDecision>& stop) const;
-  // Returns the partitions with their ps: by the layout if the job has one, else by the placement
-  // rule on `ps_count` ps. An error says why the rule cannot place them.
+  // Returns the partitions with the ps that hold them: by layout() if there is one, else by the
+  // placement rule (placement.h) for `ps_count` ps. An error says why the rule cannot place them.
   absl::StatusOr<std::vector<PartitionSpec>> Placed(uint32_t ps_count) const;
-  // The layout of a job that has moved or has copies; nullopt: the placement rule applies.
+  // The stored layout (layout.h); nullopt: the placement rule applies.
   const std::optional<Layout>& layout() const { return state_.layout; }
   void SetLayout(std::optional<Layout> layout) { state_.layout = std::move(layout); }
 
@@ -78,8 +80,8 @@ class JobRecord {
     return std::exchange(recoveries_, recoveries) == recoveries;
   }
 
-  // The record has changed. Returns the state to write to job.state now; nullopt during another
-  // write or a claim (`claiming`), after which the change is written.
+  // The record has changed. Returns the state to write to job.state now. nullopt during another
+  // write or a claim of a generation (`claiming`): the change is written after that.
   std::optional<JobState> BeginWrite(bool claiming);
   // The write under way has ended with `status`. True if this write fixes the job.
   bool EndWrite(const absl::Status& status, int64_t now_ms);

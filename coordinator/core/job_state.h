@@ -1,6 +1,6 @@
-// DIR/job.state-<generation>: the state of the coordinator that the ledgers do not contain. Written
-// whole and atomically before anybody acts on the state. Losing the file may repeat an evaluation,
-// never a batch: a manifest contains enough to go on.
+// job.state-<generation> in the job's directory: the state of the coordinator that the ledgers do
+// not contain. Written whole and atomically before anybody acts on the state. If the file is lost,
+// a job with a checkpoint goes on from the newest manifest, but may repeat evaluations.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace paracord {
 inline constexpr char kStatePrefix[] = "job.state-";           // followed by the generation
 inline constexpr char kAddressName[] = "coordinator.address";  // the newest leader's address
 inline constexpr char kSummaryName[] = "summary.json";
-// The summary of a finished job that was later given more to do.
+// The summary that a job had when it was done, if the job was later given more to do.
 inline constexpr char kDoneSummaryName[] = "summary.done.json";
 
 struct EvaluationResult {
@@ -36,13 +36,13 @@ struct JobCounters {
   uint64_t ps_recoveries = 0;
   uint64_t rollbacks = 0;  // synchronous training: times that all ps loaded a checkpoint
   uint64_t backups = 0;    // second leases of lanes that a round waited for
-  uint64_t waited_ms = 0;  // sum of the times that workers waited for lanes of others
+  uint64_t waited_ms = 0;  // sum of the times that workers waited for other workers' lanes
   uint64_t coordinator_recoveries = 0;
   uint64_t checkpoints = 0;
-  int64_t wall_ms = 0;            // time in which coordinators led the job
+  int64_t wall_ms = 0;            // time in which a coordinator led the job
   int64_t training_ms = 0;        // time in which batches could be applied
   uint64_t training_samples = 0;  // examples of the batches applied within training_ms
-  int64_t first_step_ms = -1;     // from the start to the first reported batch; -1: none yet
+  int64_t first_step_ms = -1;     // from a coordinator's start to the first batch; -1: none yet
 };
 
 // The decision to end the job early, after `epochs` epochs.
@@ -61,24 +61,24 @@ struct RejectedBatch {
 
 struct JobState {
   std::string run_id;
-  std::string replaced_run_id;  // the untrained run that this one replaced; "": none
+  std::string replaced_run_id;  // the run, not yet trained, that run_id replaced; "": none
   std::string job_json;         // the job as canonical JSON
   DataPlan plan;
   std::vector<VariableSpec> variables;
   std::vector<PartitionSpec> partitions;  // without the ps that hold them
-  std::optional<Layout> layout;           // nullopt: the job has never moved and has no copies
+  std::optional<Layout> layout;           // nullopt: the placement rule applies (layout.h)
   std::vector<std::string> metric_names;
   std::vector<std::string> outputs;           // outputs of the user's program (JobFacts)
   std::vector<EvaluationResult> evaluations;  // ordered by epoch
   std::optional<StopDecision> stop;
   std::vector<RejectedBatch> rejected;
   JobCounters counters;
-  // The closed epochs of EpochHistory, and its other state; null in a file of a version without it.
+  // The results of EpochHistory::Epochs and SaveOpen; null: the file is of a version without them.
   nlohmann::json history, history_open;
 };
 
 std::string JobStateToText(const JobState& state);
-// `path` is used only in errors.
+// `path` is named in errors.
 absl::StatusOr<JobState> ParseJobState(const std::string& text, const std::string& path);
 
 }  // namespace paracord

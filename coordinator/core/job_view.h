@@ -1,6 +1,6 @@
-// A read-only view of everything that the coordinator's core knows of its job, for the status
-// report (report.h) and for the text that says why training waits (stall_report.h). The core makes
-// a view on demand; it is valid during the current step only.
+// A read-only view of everything that the coordinator's core knows of its job, for example for the
+// status report (report.h). The core makes a view on demand; a view is valid until the core's next
+// step.
 #pragma once
 
 #include <cstdint>
@@ -46,11 +46,11 @@ struct JobView {
   const Shutdown& end;
   const Move& move;
   const Copies& copies;
-  std::optional<uint64_t> samples_found;  // examples in the ledgers at their first reading
+  std::optional<uint64_t> samples_found;  // examples of the batches that the first ledgers had
 
   JobExtent Extent() const { return record.Extent(evaluations.stop()); }
-  // The newest checkpoint of the state that the best evaluation scored, if the job keeps one; null
-  // if there is none.
+  // Returns the newest checkpoint of the state that the best evaluation scored; null if the job
+  // keeps none (KeptBest) or there is none.
   const Manifest* BestCheckpoint() const {
     const EvaluationResult* const best = evaluations.KeptBest();
     return best == nullptr ? nullptr : checkpoints.Holding(Extent().BatchesUpTo(best->epoch + 1));

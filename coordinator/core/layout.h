@@ -1,8 +1,8 @@
 // A layout lists the ps of a running job, and for each partition its first holder and perhaps a
 // second one. job.state stores the layout once `paracord scale` has moved the job, or if the job
-// has copies, and the next coordinator goes by it. Without a stored layout a rule (placement.h)
-// places the partitions on the ps that the coordinator was started with. Plain data and pure
-// functions.
+// has copies, and the next coordinator uses the stored layout. Without a stored layout a rule
+// (placement.h) places the partitions on the ps that the coordinator was started with. Plain data
+// and pure functions.
 #pragma once
 
 #include <algorithm>
@@ -29,8 +29,8 @@ struct Layout {
   std::vector<uint32_t> holders;  // the index in `ps` of each partition's first holder
   // In a job with copies, the index in `ps` of each partition's second holder; kNobody: the
   // partition has one holder. Empty: no partition has two. In synchronous training a second holder
-  // takes part in every round; in asynchronous training it prepares the checkpoints that the first
-  // holder writes.
+  // takes part in every round; in asynchronous training it reads into memory each checkpoint that
+  // the first holder writes, to be prepared.
   std::vector<uint32_t> seconds;
 
   uint32_t SecondOf(size_t partition) const {
@@ -48,11 +48,11 @@ struct Standing {
   bool lost = false;  // the ps is away, or came back without its partitions
   // The ps is there, and holds either all partitions that the layout gives it, or none.
   bool takes = false;
-  bool prepared = false;  // the ps has prepared its second partitions
+  bool prepared = false;  // the ps has prepared the partitions of which it is the second holder
 };
 
-// Returns the layout in which the second holder of each partition on a lost ps becomes its first
-// and only holder. A second holder takes over only if it has prepared the partition, or if
+// Returns the layout in which each partition whose first holder is lost has its second holder as
+// first and only holder. A second holder takes over only if it has prepared its partitions, or if
 // `unprepared`: then it reads a whole checkpoint. nullopt: no first holder is lost, or a lost one
 // has a partition without a second holder that can take over.
 std::optional<Layout> Promoted(const Layout& layout, std::span<const Standing> ps, bool unprepared);
@@ -62,10 +62,10 @@ std::optional<Layout> Promoted(const Layout& layout, std::span<const Standing> p
 // nullopt: no holder changes.
 std::optional<Layout> Without(const Layout& layout, const std::vector<bool>& stays);
 
-// Returns the addresses of `count` ps for a job held by the ps at `now`. The addresses in `now`
-// come first, then `told` (by the caller of `paracord scale`); ps beyond both have their address in
-// `given` (when the coordinator was started). An address that is still missing is that of ps 0 with
-// another number, as in "job-ps-0.job-ps:7000". INVALID_ARGUMENT: the address of a ps is not known,
+// Returns the addresses of `count` ps for a job whose ps are at `now`. The addresses in `now` come
+// first, then `told` (by the caller of `paracord scale`), then each ps has the address at its index
+// in `given` (Layout::given). If `given` is too short, the address is that of ps 0 with its number
+// replaced, as the 0 of "job-ps-0.job-ps:7000". INVALID_ARGUMENT: the address of a ps is not known,
 // two ps share an address, or `told` has more addresses than there are new ps.
 absl::StatusOr<std::vector<std::string>> AddressesFor(uint32_t count,
                                                       const std::vector<std::string>& now,

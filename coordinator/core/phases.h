@@ -19,7 +19,8 @@ class Phases {
   Phase now() const { return phase_; }
   bool ended() const { return phase_ == Phase::kEnded; }
   bool training() const { return phase_ == Phase::kTraining; }
-  // Whether the ps serve batches, scores or the final checkpoint.
+  // Whether the job is in a phase that needs the ps: to train, to evaluate or for the final
+  // checkpoint.
   bool serving() const {
     return phase_ == Phase::kTraining || phase_ == Phase::kEvaluating ||
            phase_ == Phase::kFinishing;
@@ -47,7 +48,7 @@ class Phases {
   const int64_t started_ms_;
   Phase phase_ = Phase::kForming;
   int64_t since_ms_;
-  int64_t training_ms_ = 0;  // in kTraining, without the phase under way
+  int64_t training_ms_ = 0;  // time in earlier phases kTraining
   std::optional<int64_t> formed_ms_;
 };
 

@@ -1,5 +1,6 @@
-// The choice of a ps for each partition. All functions are pure, so every start of a coordinator,
-// and `paracord validate`, compute the same placement.
+// The choice of a ps for each partition. All functions are pure, so that every start of a
+// coordinator and `paracord validate` choose alike. A layout in job.state (layout.h) takes
+// precedence.
 #pragma once
 
 #include <cstdint>
@@ -15,40 +16,41 @@ namespace paracord {
 
 // Sets `ps` of each partition; `bytes` has the sizes of `partitions`, in their order. Rules:
 //
-//   - "greedy": the largest partition first, each to the ps with the fewest bytes; ties go to the
-//     smaller partition index and the smaller ps index
+//   - "greedy": the largest partition first, each to the ps with the fewest bytes so far; ties go
+//     to the smaller partition index and the smaller ps index
 //   - "round_robin": partition i to ps i modulo `ps_count`, as in TensorFlow
 //
 // INVALID_ARGUMENT for another rule, or for no ps.
 absl::Status PlacePartitions(const std::string& rule, uint32_t ps_count,
                              std::span<const uint64_t> bytes, std::span<PartitionSpec> partitions);
 
-// Returns the new ps of each partition, in the order of `bytes`, when partitions held by `holders`
-// are spread over `ps_count` ps (at least 1). First the partitions of removed ps move, the largest
-// first, each to the ps with the fewest bytes. Then partitions move from the fullest ps to the ps
-// with the fewest bytes, each time the largest one that does not make the receiver the fuller ps,
-// until the fullest ps has at most 1.1 times the mean, or no partition is small enough.
+// Returns the new ps of each partition, in the order of `bytes`, when partitions are spread over
+// `ps_count` ps (at least 1). `holders` has their present ps. First the partitions of removed ps,
+// with an index of `ps_count` or more, move, the largest first, each to the ps with the fewest
+// bytes. Then partitions move from the fullest ps to the ps with the fewest bytes, each time the
+// largest one with which the receiver has less than the fullest ps had, until the fullest ps has at
+// most 1.1 times the mean, or no partition is small enough.
 std::vector<uint32_t> Rebalance(uint32_t ps_count, std::span<const uint64_t> bytes,
                                 std::vector<uint32_t> holders);
 
-// A ps that may become the second holder of partitions.
+// A ps that may become the second holder of partitions, which has a copy (docs/scaling.md).
 struct CopyPlace {
   std::string address;
   bool available = true;
-  // How many bytes of partitions the ps may get as their second holder.
+  // How many bytes of partitions the ps may hold as their second holder.
   uint64_t room = std::numeric_limits<uint64_t>::max();
 };
 
-// Returns the second holder of each partition; kNobody (layout.h): none fits. A second holder in
-// `seconds` stays if it is available and is not the first holder (`holders`). A partition without
-// one gets an available ps with room: preferably on another host than the first holder, and then
-// the one with the fewest bytes, as first and second holder together. The largest partition is
-// placed first.
+// Returns the second holder of each partition; kNobody (layout.h): none fits. `holders` are the
+// first holders. A second holder in `seconds` stays if it is available and is not the first holder,
+// even beyond its room. Each other partition, the largest first, gets an available ps with room: a
+// ps on another host than the first holder if there is one, and among those the ps with the fewest
+// bytes as first and second holder together.
 std::vector<uint32_t> PlaceSeconds(std::span<const uint64_t> bytes,
                                    std::span<const uint32_t> holders, std::vector<uint32_t> seconds,
                                    std::vector<CopyPlace> ps);
 
-// Returns the bytes of the partitions that each ps holds as first holder.
+// Returns the bytes of the partitions of which each ps is the first holder (PartitionSpec.ps).
 std::vector<uint64_t> BytesOfPs(uint32_t ps_count, std::span<const uint64_t> bytes,
                                 std::span<const PartitionSpec> partitions);
 

@@ -1,20 +1,21 @@
 // The coordinator's view of the parameter servers of its job: the state of each ps, the calls in
 // flight, and the newest description that the ps gave of itself. Owned by the coordinator's core,
-// which calls Drive at every step, hands on every answer, acts on the news that OnAnswer returns,
-// and says when a ps is to be adopted, loaded or told to leave.
+// which until the end of the job calls Drive after every event, hands on every answer, acts on the
+// news that OnAnswer returns, and says when a ps is to be adopted, loaded or told to leave.
 //
-// A ps goes from kAway (no answer) through kSeen (answers, and obeys no newer coordinator) and
-// kAdopted (obeys this generation) to kReady (holds its partitions and serves). A new generation
-// takes every ps that is not kAway back to kSeen; a lost ps goes back to kAway.
+// A ps goes from kAway (no answer that the job can use) through kSeen (answers, and obeys no newer
+// coordinator) and kAdopted (obeys this generation) to kReady (holds its partitions and serves). A
+// new generation takes every ps that is not kAway back to kSeen; a lost ps goes back to kAway.
 //
-// In a job with copies a ps that serves no partition is a guest: training does not wait for it, and
-// it may be adopted and loaded with nothing while the other ps train. In asynchronous training only
-// first holders serve; in synchronous training second holders serve too (PartitionSpec.copies). A
-// ps that is no guest is called needed.
+// PartitionSpec.ps is the first holder of a partition. In a job with copies another ps may be its
+// second holder, which in synchronous training is in PartitionSpec.copies and serves the partition,
+// too. A ps that serves no partition is then a guest: training does not wait for it, and it may be
+// adopted and loaded with nothing while the other ps train. A ps that is no guest is called needed.
 //
 // Invariants: of each kind of call to a ps, the answer to at most one is awaited, named by its tag;
-// an answer with another tag is late and ignored. Ledgers are read from all needed ps at once, and
-// only while all are ready; a reading is abandoned when one of these ps is lost.
+// an answer with another tag is late, and shows only that the ps lives. Ledgers are read from all
+// needed ps at once, and only while all are ready; a reading is abandoned when one of these ps is
+// lost.
 #pragma once
 
 #include <algorithm>
@@ -46,10 +47,11 @@ struct Ps {
   std::string address;
   PsState state = PsState::kAway;
   PsDescription description;       // the newest, without the intervals of its ledgers
-  std::string served_boot_id;      // the process that was last kReady
+  std::string served_boot_id;      // boot id of the process that was last kReady
   uint64_t served_generation = 0;  // the generation in which it was last kReady
-  bool found_empty = false;        // had no partitions when found, before it was first kReady
-  uint64_t call_tag = 0;           // for each kind of call, the tag of the awaited answer; 0: none
+  bool found_empty = false;        // its process held no partitions when it was found
+  // The tag of the awaited answer, for each kind of call; 0: no answer is awaited.
+  uint64_t call_tag = 0;  // Describe of a ps that is away, Adopt, Load or Finish
   uint64_t hold_tag = 0;
   uint64_t ping_tag = 0;
   uint64_t ledger_tag = 0;
@@ -60,15 +62,16 @@ struct Ps {
   int64_t prepare_at_ms = 0;               // no order to prepare before this time
   std::vector<uint32_t> prepare_ids = {};  // partitions of the newest order to prepare
   std::string prepare_from = "";           // the checkpoint of the newest order to prepare
-  std::string no_room = "";                // why it can never take the partitions of a move
-  int64_t heard_ms = 0;                    // when a ps of the job last answered without an error
-  uint64_t heard_tag = 0;                  // the newest tag that it has answered
+  std::string no_room = "";                // why it can take no partitions in a move; "": it may
+  int64_t heard_ms = 0;    // when a ps of the job last answered without an error; 0: never
+  uint64_t heard_tag = 0;  // the greatest tag that it has answered without an error
   int64_t away_since_ms = 0;
   std::string loading_from;  // the checkpoint of the newest Load; "": the ps creates its partitions
-  // Since when it has failed to load or prepare a checkpoint, or had another --dir than ours.
+  // Since when it has failed to load or prepare its partitions, or, if invited, has had another
+  // --dir than the coordinator.
   std::optional<int64_t> unread_since_ms;
   std::string problem;       // the newest error, for people
-  bool unreachable = false;  // a call failed to bring it back, since it is away
+  bool unreachable = false;  // since it is away, a call has failed to bring it back
   bool dial = true;          // the next call needs a new connection
   bool draining = false;
   bool finished = false;                      // was told to leave
@@ -81,7 +84,7 @@ struct PsNews {
   enum class Kind {
     kNone,
     kReady,       // the ps holds its partitions and serves
-    kLost,        // the ps is away now
+    kLost,        // a needed ps is away now
     kDraining,    // the ps got SIGTERM, and wants to leave once a checkpoint holds its state
     kLedgers,     // the ledgers of all needed ps have been read
     kSnapshot,    // the ps has answered the order for a snapshot, perhaps with an error
@@ -91,20 +94,21 @@ struct PsNews {
   };
   Kind kind = Kind::kNone;
   std::string why = "";
-  std::string checkpoint = "";        // with kUnreadable: what the ps cannot restore
+  std::string checkpoint = "";        // with kUnreadable: the name of the checkpoint
   ExitCode code = ExitCode::kFailed;  // with kHopeless: how the job has to end
 };
 
 class PsTracker {
  public:
-  // All arguments outlive this object.
+  // `options`, `generation` and `effects` must outlive this object.
   PsTracker(const CoreOptions& options, const Generation& generation, Effects& effects,
             int64_t now_ms);
 
-  // The run of the job is known. A ps that holds another run is not used, unless TakeOver names it.
-  void SetRun(const std::string& run_id) { run_id_ = run_id; }
-  // A ps that holds the run `run_id` is to be loaded with our run instead; "": there is no such
+  // Sets the job's run id. A ps that holds another run is not used, unless TakeOver has named that
   // run.
+  void SetRun(const std::string& run_id) { run_id_ = run_id; }
+  // A ps that holds the run `run_id` may be used, and is to be loaded with the job's run instead;
+  // "": there is no such run.
   void TakeOver(const std::string& run_id) { taken_run_id_ = run_id; }
   // Sets which ps holds which partition. In a job with copies, a new generation has to follow if a
   // ps has gained or lost partitions.
@@ -115,8 +119,8 @@ class PsTracker {
   // of workers name the ps; kNobody: the ps is a guest.
   uint32_t needed() const { return places_.empty() ? size() : needed_; }
   uint32_t PlaceOf(uint32_t index) const { return places_.empty() ? index : places_[index]; }
-  // The number of first holders, which write the files of checkpoints. FileOf: the index of a ps
-  // among the first holders, and of its file; kNobody: the ps writes no file.
+  // The number of ps that are first holders; these write the files of checkpoints. FileOf: the
+  // index of a ps among the first holders, and of its file; kNobody: the ps writes no file.
   uint32_t writers() const { return files_.empty() ? size() : writers_; }
   uint32_t FileOf(uint32_t index) const { return files_.empty() ? index : files_[index]; }
   // Sets the addresses of the job's ps, and forgets the invited ps. A ps that keeps its index and
@@ -128,27 +132,27 @@ class PsTracker {
   // From now on also calls these ps, which a move is to bring in, until SetPs or SendAway. Their
   // indices follow those of the job's ps.
   void Invite(const std::vector<std::string>& addresses);
-  // The invited ps. An invited ps that holds no partitions and obeys no newer coordinator is
-  // adopted; otherwise its `problem` says why not, or is empty before its first answer.
+  // The invited ps. An invited ps is adopted unless there is a reason against it, such as
+  // partitions that it holds, or a newer coordinator that it obeys. `problem` has the reason.
   const std::vector<Ps>& invited() const { return invited_; }
-  // Whether an invited ps is adopted in this generation and has our --dir, as a Load without
-  // partitions has shown.
+  // Whether an invited ps is adopted in this generation and has the coordinator's --dir, as a Load
+  // without partitions has shown.
   bool IsIn(const Ps& invited) const {
     return invited.state == PsState::kAdopted && invited.description.run_id() == run_id_;
   }
-  // The indices of adopted invited ps that are not in (IsIn) and are to get a Load without
-  // partitions now.
+  // The indices of the adopted invited ps that are not in (IsIn), and are due for a Load without
+  // partitions.
   std::vector<uint32_t> InvitedToLoad(int64_t now_ms) const;
   // Asks all ps of the job, and the invited ps that are in, for a sign of life.
   void AskAll(int64_t now_ms);
   // Whether the ps has answered a call made after AskAll.
   bool AnsweredAskAll(uint32_t index) const { return At(index).heard_tag > ask_all_tag_; }
-  // The move is abandoned: tells the invited ps to leave, and forgets them.
+  // The move is abandoned: tells the adopted invited ps to leave, and forgets all invited ps.
   void SendAway();
-  // The job has ended: tells the invited ps to leave.
+  // The job has ended: tells the adopted invited ps to leave.
   void FinishInvited(ExitCode code, const std::string& reason);
-  // Orders a ps, invited or not, to prepare the partitions in `prepare`; adds the fence (run id,
-  // generation and boot id).
+  // Orders a ps, invited or not, to prepare the partitions in `prepare`: to read them from a
+  // checkpoint before it holds them. Adds the fence (run id, generation and boot id).
   void Prepare(uint32_t index, LoadRequest prepare);
   // Whether the ps has prepared exactly the partitions `ids` (ascending) of the checkpoint.
   bool HasPrepared(uint32_t index, const std::string& checkpoint,
@@ -163,7 +167,7 @@ class PsTracker {
   }
 
   const std::vector<Ps>& all() const { return ps_; }
-  // The needed ps. What guests report of partitions says nothing about the job.
+  // The needed ps.
   std::vector<const Ps*> Holders() const;
   uint32_t size() const { return static_cast<uint32_t>(ps_.size()); }
   // The number of needed ps that are not away.
@@ -172,7 +176,7 @@ class PsTracker {
   bool AllAre(PsState state) const;
   bool AnyIs(PsState state) const;
   bool AnyDrains() const;
-  // Whether some partition has entered a batch, by the newest descriptions.
+  // Whether some partition of a needed ps has entered a batch, by the newest descriptions.
   bool AnyEntered() const;
   // Whether some ps that is not away holds partitions of the job's run.
   bool AnyHoldsRun() const;
@@ -190,23 +194,23 @@ class PsTracker {
   // How often a ps has recovered: it came back as a new process after it had been ready, or
   // CountReplaced found it.
   uint64_t recoveries() const { return recoveries_; }
-  // Called when all ps are ready for the first time: an empty ps, found beside ps that hold
-  // partitions, replaces a ps lost together with the last coordinator, and counts as a recovery.
+  // Called when all ps are ready, and counts once: each ps found empty beside ps with partitions
+  // has replaced a ps that was lost together with the last coordinator, and counts as a recovery.
   void CountReplaced();
 
-  // Calls all ps, invited ones too, that are due for a call. `formed`: all ps were ready once.
-  // Returns why the job has to end: a needed ps has been away for longer than
-  // timeouts.ps_return_s, and the cluster has formed or a ps holds the run. nullopt: it goes on.
+  // Makes the calls of this class that are due, to all ps, invited ones too. `formed`: all ps were
+  // ready once. Returns why the job cannot wait longer: a needed ps has been away for longer than
+  // timeouts.ps_return_s, and the cluster has formed or a ps holds the run; else nullopt.
   std::optional<std::string> Drive(int64_t now_ms, bool formed);
   // Takes a ps's answer, before the end of the job; afterwards OnTold does.
   PsNews OnAnswer(const PsAnswerEvent& event, int64_t now_ms, bool formed);
 
-  // The ps in this state that are due for a call and await no answer to one: of the needed ps, or
-  // if not `needed` of the guests.
+  // The ps in this state to which a call is due and none with `call_tag` is in flight: needed ps,
+  // or guests if not `needed`.
   std::vector<uint32_t> Idle(PsState state, int64_t now_ms, bool needed = true) const;
   void Adopt(uint32_t index);
-  // Orders the ps to load its partitions, or if load.keep() to keep them with new settings. `load`
-  // is the same for all ps; adds the fence and the partitions.
+  // Orders the ps to load its partitions, or if load.keep() to keep them with new settings. Adds
+  // the fence and the partitions to `load`.
   void Load(uint32_t index, LoadRequest load);
   // The ps cannot be loaded now: it is due again after kRepeatMs.
   void RetryLater(uint32_t index, int64_t now_ms);
@@ -221,8 +225,8 @@ class PsTracker {
   bool reading() const { return reading_; }
   // Abandons the reading under way.
   void StopReading() { reading_ = false; }
-  // Requests a new reading soon (LedgersDue), because a worker died or found no ps with the state
-  // that it needs.
+  // Requests a new reading, for example because a worker died: LedgersDue is true once kTickMs have
+  // passed since the last one began.
   void WantLedgers() { reread_ = true; }
   bool LedgersDue(int64_t now_ms) const;
   // When ledgers were last asked for.
@@ -242,38 +246,40 @@ class PsTracker {
   void AskSnapshot(uint32_t index, SnapshotRequest request);
   // Answers to orders for snapshots are no longer expected.
   void ForgetSnapshots();
-  // Takes the descriptions of partitions from a snapshot, which are newer than those of the ps.
+  // Takes the descriptions of partitions in the answer to a snapshot into the ps's description.
   void SetPartitions(uint32_t index, const SnapshotReply& snapshot);
 
-  // Tells an adopted ps to leave.
+  // Tells the ps to leave, if it is kAdopted or kReady.
   void Finish(uint32_t index, ExitCode code, const std::string& reason);
-  // After the end of the job: tells the ps to leave. A ps obeys only a coordinator that adopted it,
-  // so Tell first calls (describes) and adopts a ps where needed. Nothing is loaded, so a
-  // generation in which workers have trained may still adopt it.
+  // Called again and again after the end of the job, until each ps was told to leave. A ps obeys
+  // only a coordinator that has adopted it, so Tell first looks for a ps that is away, and adopts
+  // one that is kSeen.
   void Tell(const Exit& exit, int64_t now_ms);
   void OnTold(const PsAnswerEvent& event, int64_t now_ms);
-  // Whether every ps that was told to leave has answered; with `tell`, whether all ps except guests
-  // that are away have been told.
+  // Whether every ps that was told to leave has answered, and with `tell`, whether all ps have been
+  // told, except guests that are away.
   bool AllTold(bool tell) const;
 
-  // This coordinator was suspended for `stopped_ms` and could hear no ps.
+  // This coordinator was suspended for `stopped_ms`: no ps counts as silent or away in that time.
   void Forgive(int64_t stopped_ms, int64_t now_ms);
 
   // Whether training can go on without the needed ps that are away. A call to each of them must
-  // have failed, and every partition needs a holder that is not away and holds all of its
-  // partitions. With `load`, or once a ps is away for longer than timeouts.ps_return_s, a holder
-  // may load them.
+  // have failed, and every partition needs a first or second holder that is not away and holds
+  // exactly the partitions that the layout gives it. With `load`, or once a needed ps is away for
+  // longer than timeouts.ps_return_s, it is enough that a holder is not away: it can load its
+  // partitions.
   bool OthersHoldAll(int64_t now_ms, bool load) const;
 
-  // For people, empty if there are none: the needed ps that are away, the adopted ps with another
-  // --dir than ours, and the exchanges that wait for slow readers.
+  // Texts for people, empty if there is nothing to say: the needed ps that are away; the adopted ps
+  // with another --dir than the coordinator; the ps whose exchanges wait because workers have not
+  // read earlier replies yet (--pinned-mb).
   std::vector<std::string> Missing() const;
   std::string OtherDirs() const;
   std::string SlowReaders() const;
 
  private:
   Fence FenceFor(const Ps& ps) const;
-  // Whether the description shows no run, our run, or the run that ours replaces.
+  // Whether the description shows no run, the job's run, or the run that TakeOver named.
   bool IsOurs(const PsDescription& description) const;
   DescribeRequest Look() const;
   int64_t PingMs() const { return std::min<int64_t>(options_.job.timeouts.ps_ms / 4, 1000); }

@@ -16,12 +16,12 @@ class Refusals {
  public:
   explicit Refusals(Effects& effects) : effects_(effects) {}
 
-  // Answers the join `call` with an order to leave, for `reason`, and logs `logged` (Log).
+  // Answers the join `call` with an order to leave, for `reason`, and passes `logged` to Log.
   void Refuse(CallId call, ExitCode code, const std::string& reason, std::string logged,
               int64_t now_ms);
-  // Takes `line` as the newest refusal, and logs it unless ten refusals were logged in this second.
+  // Takes `line` as the newest refusal. Logs it, unless ten were logged in this second.
   void Log(std::string line, int64_t now_ms);
-  // Keeps the reason why a task may not take part, until Joined; of at most 100 tasks.
+  // Keeps the reason why a task may not take part, until Joined; for at most 100 tasks.
   void Remember(const std::string& task, const std::string& why);
   // The task has a session: forgets its reason, and the newest refusal.
   void Joined(const std::string& task);

@@ -1,6 +1,6 @@
 // A report of a job for people: the source of `paracord status`, summary.json, charts, and the
-// summary in a checkpoint's manifest. The core, the shell or a test makes a report from a JobView,
-// and uses it in the same step: a JobView refers to the live objects of the core.
+// summary in a checkpoint's manifest. A JobView refers to the live objects of the core, so a report
+// is used before the core takes its next event.
 #pragma once
 
 #include <cstdint>
@@ -17,9 +17,9 @@ class Report {
  public:
   Report(const JobView& job, int64_t now_ms);
 
-  // The counters for job.state and for people: those of earlier coordinators and of this one.
+  // The counters for job.state and for people: this coordinator's added to those of earlier ones.
   const JobCounters& counters() const { return counters_; }
-  // The number of samples in the batches that all partitions have applied, counted once per batch.
+  // The number of samples in the batches applied by the partition that has applied the fewest.
   uint64_t samples() const { return ledger_.samples; }
 
   // For `paracord status`; report.cc lists the keys. The history begins with epoch `history_from`,
@@ -62,7 +62,8 @@ struct PartitionSize {
   // The size of the partition's parameters; in a growing table, the memory of its rows.
   uint64_t bytes = 0;
 };
-// For each ps, the `most` largest partitions of which it is the first holder, largest first.
+// For each ps, the `most` largest of the partitions that the layout gives it (PartitionSpec.ps),
+// largest first.
 std::vector<std::vector<PartitionSize>> LargestPartitions(const JobView& job, size_t most);
 
 // A chart of each evaluation result that people may see (Evaluations::told), from number `index`

@@ -1,9 +1,9 @@
 // The decision at the start of each generation of a synchronous job about what the ps begin with:
-// every ps keeps its partitions, or all ps load one checkpoint, except perhaps ps whose partitions
-// have the checkpoint's state: the same number of rounds applied. The checkpoint is chosen once in
-// a generation, so all ps load the same checkpoint even if a newer one is committed meanwhile.
-// Owned by the core, which decides when all ps that are not away have been adopted (held.h). Does
-// no I/O.
+// every ps keeps its partitions, or all ps load one checkpoint, except perhaps ps that hold the
+// checkpoint's state (the same number of rounds) already. In a job with copies the core first
+// leaves ps without the common state out of the layout (held.h). The checkpoint is chosen once in a
+// generation, so all ps load the same one even if a newer one is committed meanwhile. Owned by the
+// core, which decides once all needed ps that are not away have been adopted. Does no I/O.
 //
 // Invariants: a generation decides at most once. A wanted rollback stays wanted, through
 // generations that end before all ps are ready.
@@ -19,9 +19,9 @@ namespace paracord {
 
 class Rollback {
  public:
-  // All ps are to load a checkpoint, whatever they hold; `why` is the reason for people.
+  // Wants all ps to load a checkpoint, whatever states they hold; `why` is the reason for people.
   void Want(std::string why) { wanted_ = std::move(why); }
-  // Why a rollback is wanted; empty: the states that the ps hold decide.
+  // Why a rollback is wanted; empty: none is wanted.
   const std::string& wanted() const { return wanted_; }
 
   void BeginGeneration() {
@@ -42,7 +42,7 @@ class Rollback {
   // The checkpoint that the ps load ("": they create partitions); nullopt if each ps keeps its
   // partitions.
   const std::optional<std::string>& from() const { return from_; }
-  // Whether this ps keeps its partitions.
+  // Once decided: whether this ps keeps its partitions.
   bool Keeps(uint32_t ps) const { return !from_.has_value() || (ps < keep_.size() && keep_[ps]); }
 
   // All ps would have to load a checkpoint, and no checkpoint of the job can be restored.

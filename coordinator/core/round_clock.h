@@ -11,12 +11,12 @@ namespace paracord {
 
 class RoundClock {
  public:
-  // An epoch begins or resumes; the lane that is furthest behind is at round `least`.
+  // An epoch begins or goes on; the lane that is furthest behind is at round `least`.
   void Begin(uint32_t least, int64_t now_ms);
-  // The lane that is furthest behind is at round `least`.
+  // Takes the round of the lane that is furthest behind, which may be the same as before.
   void Note(uint32_t least, int64_t now_ms);
 
-  // When the lane that is furthest behind reached its round.
+  // When the lane that is furthest behind got to its present round.
   int64_t began_ms() const { return began_ms_; }
   // The usual time of a round, a mean weighted towards the newest; nullopt before the end of the
   // first round.

@@ -1,10 +1,10 @@
-// Judges the gaps that workers report in synchronous training. A worker meets a gap if no ps
-// serves the state (the values after so many rounds) on which it has to compute a batch. Usually
+// Judges the gaps that workers report in synchronous training. A worker meets a gap if no ps has
+// the state (the values after a certain round) on which the worker has to compute a batch. Usually
 // another worker has computed the batch meanwhile, as the ledgers show. If repeated readings of the
-// ledgers show a partition without the batch, no ps with the state, and no progress in any
-// partition, the state is lost and waiting is futile. If the state is served although a partition
-// lacks the batch, the worker's report was false. Does no I/O; owned by the core, which reads the
-// ledgers after each report.
+// ledgers show a partition without the batch, partitions that cannot all serve one state, and no
+// progress in any partition, the state is lost and waiting is futile. If all partitions can serve
+// one state although a partition lacks the batch, the worker's report was false. Does no I/O; owned
+// by the core, which reads the ledgers after a report.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ class RoundGaps {
     uint64_t epoch = 0;
     std::vector<uint32_t> next = {};  // for each lane, how many batches all partitions have entered
     uint64_t entered = 0;             // batches entered, summed over all partitions
-    bool served = true;               // all partitions can serve the least state of any of them
+    bool served = true;  // all partitions can serve the state of the one furthest behind
   };
   struct Judgement {
     // A batch that kReportsMax readings found reported and missing, while no partition entered
@@ -43,7 +43,7 @@ class RoundGaps {
   };
   // Judges the gaps reported before the newest LedgersAsked.
   Judgement LedgersRead(const Reading& reading);
-  // Forgets all reports: a new generation or another epoch begins.
+  // Forgets all reports, for example because a new generation begins.
   void Forget();
 
  private:
@@ -51,7 +51,7 @@ class RoundGaps {
   using Reports = std::map<Place, std::set<uint64_t>>;  // values: sessions
 
   Reports noted_;                      // since the ledgers were last asked for
-  Reports asked_;                      // before that, and not judged yet
+  Reports asked_;                      // reported before that, and not judged yet
   std::map<Place, uint32_t> reports_;  // readings that found the batch reported and missing
   uint64_t entered_ = 0;               // Reading::entered of the newest reading
 };

@@ -1,8 +1,8 @@
-// The sessions of workers: the workers that have joined, their parked calls, resting workers, and
-// workers still to be told that the job ended. A task has one session at most. A new process of a
-// task displaces the previous process for good; otherwise the two would displace each other for
-// ever. Owned by the coordinator's core, which opens a session when a worker may take part, gives
-// parked workers something to do, and frees the leases of a session that is over.
+// The sessions of workers: the workers that have joined, their parked calls (open calls that wait
+// for their answers), workers that rest, and tasks still to be told that the job ended. A task has
+// one session at most. A new process of a task displaces the previous process for good. Owned by
+// the coordinator's core, which opens a session when a worker may take part, gives the workers of
+// parked calls something to do, and frees the leases of a session that is over.
 //
 // Invariants: an id is never reused, not even by a later coordinator; leases take their ids from
 // the same sequence. A parked Work call is answered when the session gets a task, sends another
@@ -42,8 +42,8 @@ struct WorkerSession {
   int64_t last_seen_ms = 0;
   int64_t backoff_until_ms = 0;  // gets no work before this time
   uint32_t failures_in_a_row = 0;
-  bool misreports = false;          // it reported batches that do not exist
-  bool miscounts = false;           // it reported impossible numbers
+  bool misreports = false;          // a warning says that it reports batches that do not exist
+  bool miscounts = false;           // a warning says that its numbers or metrics are impossible
   std::optional<CallId> parked;     // a Work call, which waits for a task
   int64_t parked_ms = 0;            // when `parked` came
   std::optional<int64_t> asked_ms;  // when the worker last asked for a task
@@ -62,7 +62,7 @@ struct WorkerSession {
 
 class Sessions {
  public:
-  // `named` are the tasks that the cluster names. The first id is last_id + 1.
+  // `named`: the tasks of workers that the cluster names. The first id is last_id + 1.
   Sessions(uint64_t last_id, const std::vector<std::string>& named, Effects& effects);
 
   const std::map<uint64_t, WorkerSession>& all() const { return sessions_; }
@@ -89,8 +89,8 @@ class Sessions {
   bool MayOpen(const std::string& task, uint64_t generation, int64_t now_ms) {
     return opened_.Allow(absl::StrCat(task, "/", generation), now_ms);
   }
-  // The process `boot_id` takes over `task`. `from_before`: it may have worked under an earlier
-  // coordinator. True if it displaces another process of the task.
+  // The process `boot_id` takes over `task`. `from_before`: the process may have worked under an
+  // earlier coordinator. True if it displaces another process of the task.
   bool BeginLife(const std::string& task, const std::string& boot_id, bool from_before = false);
   // The splits (or lanes) of which the newest process of the task has had leases.
   GivenSplits& GivenTo(const std::string& task) {
@@ -109,17 +109,18 @@ class Sessions {
   // A worker's Hold call has come: answers the session's previous Hold call, and leaves the new one
   // to the caller. If there is no such session, answers the new call and returns null.
   WorkerSession* TakeHold(const WorkerHoldEvent& event, int64_t now_ms);
-  // The connection of a Hold call broke. True if the session has no newer Hold call: the caller
-  // ends the session.
+  // The connection of a Hold call broke. True if the call was the newest Hold call of an open
+  // session: the caller then ends the session.
   bool LoseHold(const WorkerHoldLostEvent& event);
   // Marks the worker's report `number` as counted. False if it was marked before: the answer was
   // lost, and the worker repeats the report. Always true for 0, a report without a number.
   bool IsNewReport(const WorkerSession& session, uint64_t number);
 
   void Park(WorkerSession& session, CallId call, int64_t now_ms);
-  // Offers work to parked sessions while `look` says that there may be some: `give` returns true if
-  // it answered the call with work. A call parked for a second gets the answer that `wait` makes;
-  // if its session rests, the answer gives that as the reason.
+  // Offers work to the sessions with a parked call, one after the other, while `look` returns true.
+  // `give` returns true if it has answered the session's call with work. Else a call that has been
+  // parked for a second gets the answer that `wait` makes, and if the session rests, that as the
+  // reason.
   void ServeParked(int64_t now_ms, const std::function<bool()>& look,
                    const std::function<bool(WorkerSession&, CallId)>& give,
                    const std::function<WorkReply(const WorkerSession&)>& wait);
@@ -129,26 +130,27 @@ class Sessions {
 
   // Sessions that were silent for longer than `silent_ms`.
   std::vector<uint64_t> Silent(int64_t now_ms, int64_t silent_ms) const;
-  // This coordinator was suspended for `stopped_ms` and heard nobody. For two seconds from now on
-  // connections may break because it was silent itself (BreaksAreDeaths is false).
+  // This coordinator was suspended for `stopped_ms` and heard nobody: the time counts as no
+  // worker's silence. For two seconds from now on connections may break because this coordinator
+  // was silent (BreaksAreDeaths is false).
   void Forgive(int64_t stopped_ms, int64_t now_ms);
   bool BreaksAreDeaths(int64_t now_ms) const { return now_ms >= heard_all_at_ms_; }
 
   // Takes a worker's numerics: the properties of its machine on which the bits of its gradients
-  // depend. At the first difference from the first worker's numerics returns the first worker, as
-  // "worker:1 with NUMERICS", else nullopt.
+  // depend. The first time that a worker's numerics differ from the first worker's, returns the
+  // first worker, as `worker:1 with "NUMERICS"`, else nullopt.
   std::optional<std::string> NoteNumerics(const std::string& task, const std::string& numerics);
-  // Whether all workers have reported the same numerics.
+  // Whether all workers so far have reported the same numerics.
   bool same_numerics() const { return same_numerics_; }
 
-  // The task asks to join (Asked), or has joined or heard of the end of the job (Told).
+  // Asked: the task asks to join. Told: the task has joined, or has heard of the end of the job.
   void Asked(const std::string& task);
   void Told(const std::string& task) {
     unnotified_.erase(task);
     asking_.erase(task);
   }
-  // Whether no task is left to tell of the end: every task that the cluster names or that has asked
-  // to join has heard of it.
+  // Whether no task is left to tell of the end. Left are `named` tasks and those that have asked to
+  // join, until Told, and those whose sessions had no open call at TellAll.
   bool AllTold() const { return unnotified_.empty(); }
   // How many tasks have asked to join and have no session yet.
   size_t asking() const { return asking_.size(); }

@@ -1,6 +1,6 @@
-// The end of a job. An end is first planned, so that a checkpoint is taken, and then decided; after
-// the decision the coordinator only tells all workers and ps, and exits. Owned by the coordinator's
-// core.
+// The end of a job. An end may be planned, so that a checkpoint is taken first, and is then
+// decided; after the decision the coordinator only tells all workers and ps, and exits. Owned by
+// the coordinator's core.
 //
 // Invariants: the core plans once, and the first decision stands (but see Fenced). If only this
 // coordinator leaves, for example when drained, workers and ps are told nothing and wait for the
@@ -19,7 +19,7 @@ namespace paracord {
 // How a job ends before it is done.
 struct Ending {
   ExitCode code = ExitCode::kDrained;
-  std::string status;  // the status of summary.json
+  std::string status;  // `status` in summary.json
   std::string reason;
   std::string waiting = "";  // what kept the job from training when its end was planned, if known
 };
@@ -33,27 +33,30 @@ class Shutdown {
   const Ending& ending() const { return *ending_; }
   bool Overdue(int64_t now_ms) const { return planned() && now_ms > deadline_ms_; }
 
-  // Ends the job now. Only this coordinator leaves if `alone`, or if `code` is kDrained or kFenced.
+  // Ends the job now, unless its end is decided already. Only this coordinator leaves if `alone`,
+  // or if `code` is kDrained or kFenced.
   void Decide(ExitCode code, const std::string& reason, bool alone, int64_t now_ms);
   bool decided() const { return exit_.has_value(); }
   // Whether workers and ps have to be told, because the job has ended for them too.
   bool told() const { return decided() && !alone_; }
   bool alone() const { return alone_; }
   const Exit& exit() const { return *exit_; }
-  // The write of the summary failed because another coordinator leads: a coordinator that leaves
-  // alone exits with kFenced.
+  // The summary was not written because another coordinator leads: if only this coordinator leaves,
+  // it exits with kFenced.
   void Fenced();
 
   // What the exit of this coordinator waits for.
   struct Others {
     bool ps_told = false;        // every ps that has to be told has answered
-    bool workers_told = false;   // every known worker has been told
+    bool workers_told = false;   // no known worker is left to tell
     bool workers_named = false;  // the cluster names its workers
-    bool written = false;        // no file is being written
+    bool written = false;        // neither summary.json nor job.state is being written
   };
-  // Whether this coordinator is to exit now; true a single time. It exits when `others` need no
-  // more waiting, or two seconds after the decision. `formed_ms`: when the cluster formed; shortly
-  // afterwards unknown workers may still come.
+  // Whether this coordinator is to exit now; true a single time. It exits when all in `others` is
+  // true, and at the latest two seconds after the decision. At the end of a job that is done it
+  // waits for workers only half a second. If the job ends less than two seconds after the cluster
+  // formed (`formed_ms`), or before, and the cluster does not name its workers, more of them may
+  // still come, and the coordinator waits the two seconds.
   bool ExitsNow(const Others& others, std::optional<int64_t> formed_ms, int64_t now_ms);
   bool exited() const { return exited_; }
 

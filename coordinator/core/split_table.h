@@ -29,19 +29,20 @@ struct LeaseState {
 
 class SplitTable {
  public:
-  // An epoch of `batches` batches; the plan's splits beyond them do not exist.
+  // The table of an epoch of `batches` batches; splits of `plan` beyond them are not in it.
   SplitTable(uint64_t epoch, uint64_t batches, const DataPlan& plan);
 
   uint64_t epoch() const { return epoch_; }
   uint64_t batches() const { return batches_; }
 
   // Takes the state of the ledgers: next[s] is the first batch of split s that some trained
-  // partition lacks, and 0 for splits beyond the end of `next`. May move a split back.
+  // partition lacks; for splits beyond the end of `next` it is batch 0. Reports that said more no
+  // longer count.
   void Load(const std::vector<uint32_t>& next);
-  // The core has asked for the ledgers, which will contain everything reported so far.
+  // Remembers what has been reported: the ledgers that the core is asking for will contain it.
   void LedgersAsked();
-  // A lane of which a session reported batches that the ledgers should contain and do not. Session
-  // 0: `next` of the lane came from the ledgers.
+  // A lane of which `session` reported batches that the ledgers should contain and do not.
+  // `session` 0: earlier ledgers contained the batches.
   struct Unfounded {
     uint64_t lane = 0;
     uint64_t session = 0;
@@ -57,20 +58,20 @@ class SplitTable {
   bool HasFree() const { return !free_.empty() || splits_.size() < count_; }
   // Leases the first split that is neither done nor leased nor in `withheld`; nullopt if there is
   // none. The caller adds the rejected batches to the lease. Ids and times of leases have to ascend
-  // from grant to grant.
+  // from one grant to the next.
   std::optional<Lease> Grant(uint64_t lease_id, uint64_t session, int64_t now_ms,
                              const std::set<uint64_t>& withheld = {});
-  // Leases a free lane up to batch `end`, but for at least one batch, and at most to the lane's
-  // end.
+  // Leases a free lane up to but without batch `end`, at least for one batch, and at most to the
+  // end of the lane.
   Lease GrantLane(uint64_t lane, uint64_t lease_id, uint64_t session, int64_t now_ms, uint32_t end);
   // Adds a second lease to a lane that another session holds, for the batch of `round` alone.
   Lease GrantBackup(uint64_t lane, uint64_t lease_id, uint64_t session, int64_t now_ms,
                     uint32_t round);
-  // Moves the end of a lane's lease on to `end`, at most to the end of the lane, and never back.
+  // Moves the end of a lane's lease to `end`, but not beyond the end of the lane, and never back.
   Lease Extend(LeaseState& lease, uint32_t end);
   // Adds a second lease to a split not in `withheld` that one other session alone has leased, for
-  // at least `age_ms`: the split with the oldest such lease; nullopt if there is none. Harmless:
-  // the ledgers drop duplicate pushes.
+  // at least `age_ms`: the split with the oldest such lease; nullopt if there is none. Two leases
+  // of a split do no harm, because ledgers drop duplicate pushes.
   std::optional<Lease> GrantAgain(uint64_t lease_id, uint64_t session, int64_t now_ms,
                                   int64_t age_ms, const std::set<uint64_t>& withheld = {});
 
@@ -86,12 +87,12 @@ class SplitTable {
 
   // Null if there is no such lease any more. The pointer is valid until a lease is granted or ends.
   LeaseState* Find(uint64_t lease_id);
-  // Takes a worker's report, which is only advice: all partitions have entered all batches of the
-  // split below `next`.
+  // Takes a worker's report that all partitions have entered all batches of the split below `next`.
+  // The report is only advice.
   void Progress(LeaseState& lease, uint32_t next);
   void End(uint64_t lease_id);
   void EndAllOf(uint64_t split);
-  // Ends the leases of a session except those in `held`, and returns the ended leases.
+  // Ends the leases of a session except those with an id in `held`, and returns the ended leases.
   std::vector<LeaseState> EndSession(uint64_t session, const std::set<uint64_t>& held = {});
 
   const absl::btree_map<uint64_t, LeaseState>& leases() const { return leases_; }
@@ -99,20 +100,17 @@ class SplitTable {
   uint32_t LeasedTo() const;
   uint64_t LeasesOf(uint64_t session) const;            // number of its leases
   std::vector<uint64_t> IdsOf(uint64_t session) const;  // ids of its leases
-  // Whether the session holds a lease of a split other than `split`. Asked after a worker's death:
-  // if workers on other splits survive, the dead worker's batch is to blame rather than a cause
-  // common to all workers.
+  // Whether the session holds a lease of a split other than `split`.
   bool HasOtherThan(uint64_t session, uint64_t split) const;
   // How many batches of the epoch are done as far as ledgers and reports say.
   uint64_t batches_done() const;
 
   bool has_lanes() const { return plan_.lanes() > 0; }
-  // The functions from here on are for epochs with lanes. All lanes are in the table from the
-  // start.
+  // The functions from here on are for epochs with lanes, whose tables have all lanes at once.
   uint64_t splits() const { return count_; }
   bool IsFree(uint64_t lane) const { return free_.contains(lane); }
   const std::set<uint64_t>& free_lanes() const { return free_; }
-  // How often splits or lanes have become free.
+  // How often a split or lane has become free.
   uint64_t freed() const { return freed_; }
   uint32_t NextOf(uint64_t lane) const { return splits_[lane].next; }
   // How many batches of the lane all partitions have entered, by the last Load.
@@ -144,7 +142,8 @@ class SplitTable {
   const uint64_t batches_;
   const DataPlan plan_;
   const uint64_t count_;  // number of splits
-  // The splits of the epoch up to the last one added: an epoch may have millions.
+  // The splits of the epoch up to the last one added. An epoch may have millions, so splits are
+  // added when they are needed.
   std::vector<Split> splits_;
   uint64_t open_splits_;     // number of splits not done, including those not in splits_
   std::set<uint64_t> free_;  // indices in splits_ of those not done and not leased
@@ -156,7 +155,8 @@ class SplitTable {
 };
 
 // Returns for each split of `epoch` the first batch that some ledger lacks, up to the last split
-// that all ledgers have begun; empty if there is no ledger. For later splits the first batch is 0.
+// that all ledgers have reached; each later split lacks batch 0 in some ledger. Empty if there is
+// no ledger.
 std::vector<uint32_t> LeastNext(const std::vector<const Ledger*>& ledgers, uint64_t epoch,
                                 uint64_t batches, const DataPlan& plan);
 

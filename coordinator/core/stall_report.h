@@ -1,8 +1,8 @@
-// Tells people which task waits for which other, and why: in answers to workers without work, in
-// `paracord status` and in the log. The core owns the only StallReport, which logs.
+// Tells people which tasks wait for which others, and why: in answers to workers without work, in
+// `paracord status` and in the log. The core owns a StallReport, which logs.
 //
-// Invariants: when training begins to wait, the tasks that block it are logged once, whatever
-// changes until it waits no more. Missing tasks are logged again and again until the cluster has
+// Invariants: when training begins to wait, the tasks that block it are logged once, and not again
+// until training has gone on. Missing tasks are logged every 30 seconds until the cluster has
 // formed and a worker has joined.
 #pragma once
 
@@ -18,9 +18,9 @@ namespace paracord {
 std::string MissingTasks(const JobView& job);
 // Why a worker has nothing to do, as the answer to its request for work says.
 std::string WaitReason(const JobView& job);
-// The tasks that block others while batches or scores are computed, and how; empty: none does.
+// The tasks that block others while batches or scores are computed, and how; empty: there are none.
 std::string Stalls(const JobView& job, int64_t now_ms);
-// Why the job makes no progress; empty if it does.
+// Why the job makes no progress; empty if it does, or has ended.
 std::string Waiting(const JobView& job, int64_t now_ms);
 
 class StallReport {

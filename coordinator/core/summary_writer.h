@@ -46,7 +46,7 @@ class SummaryWriter {
   std::optional<std::string> held_;  // waits for the end of a claim
   std::optional<std::string> done_;
   uint32_t tries_ = 0;
-  int64_t again_at_ms_ = 0;  // when to repeat a failed write; 0: none failed
+  int64_t again_at_ms_ = 0;  // when to repeat a failed write; 0: there is none to repeat
 };
 
 }  // namespace paracord

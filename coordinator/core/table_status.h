@@ -10,7 +10,7 @@
 namespace paracord {
 
 // Returns for each growing table, by the name of its variable, counts and rates summed over its
-// partitions, and its hottest ids; null if the job has no growing table.
+// partitions, and the ids in the most pushes; null if the job has no growing table.
 nlohmann::json TablesJson(std::span<const VariableSpec> variables, const PsTracker& tracker);
 
 }  // namespace paracord

@@ -27,7 +27,7 @@ class Throughput {
   };
 
   // The time that batches took, summed over all sessions (`seconds` adds up sessions that run in
-  // parallel). The core leaves out a session's first report, because it includes opening the data
+  // parallel). The core leaves out a session's first report, whose time includes opening the data
   // and the model.
   struct Steps {
     uint64_t batches = 0;

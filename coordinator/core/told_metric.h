@@ -1,7 +1,7 @@
-// The sum of one metric over the batches of an epoch, as workers report it. Only workers know the
-// kind of a metric's state, and a worker may be wrong or lie: each reported kind has its own sum,
-// up to kKindsMax kinds, and the kind reported for most batches wins. Owned by EpochHistory. Does
-// no I/O.
+// The sum of one metric over the batches of an epoch, as workers report it. The kind of a metric is
+// what a state has to share with another to be added to it: its type and its sizes. Only workers
+// know the kind, and a worker may be wrong or lie: each reported kind has its own sum, up to
+// kKindsMax kinds, and the kind reported for most batches wins. Owned by EpochHistory. Does no I/O.
 #pragma once
 
 #include <cstddef>

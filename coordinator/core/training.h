@@ -2,9 +2,8 @@
 // by the core, which opens an epoch, and closes it when the ledgers of all partitions have all of
 // its batches.
 //
-// Invariants: at most one epoch is open, and the ledgers have all epochs before closed(). A split
-// whose lease was lost stays abandoned until a new generation fences its pushes, or until the next
-// epoch opens.
+// Invariants: at most one epoch is open, and all ledgers have the epochs before closed(). A split
+// is abandoned from Abandon until a new generation fences its pushes, or an epoch opens.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +35,7 @@ class Training {
   OpenEpoch FirstOpen(const std::vector<const Ledger*>& ledgers, const DataPlan& plan,
                       const JobExtent& extent) const;
 
-  // The ledgers have all epochs before `epoch`. True if that differs from closed().
+  // All ledgers have all epochs before `epoch`. True if that differs from closed().
   bool CloseBefore(uint64_t epoch);
   void Open(const OpenEpoch& open, uint64_t batches, const DataPlan& plan);
   // Closes the open epoch.
@@ -48,11 +47,11 @@ class Training {
   // The `batches` of the newest GoesAgainTo; 0: none.
   uint64_t again_to() const { return again_to_; }
 
-  // A push for this split may be in flight, from a worker that is no longer heard.
+  // A push for this split may be in flight that no lease shows.
   void Abandon(uint64_t split) { abandoned_.insert(split); }
-  // A new generation fences every push in flight.
+  // A new generation has begun, which fences every push in flight.
   void Fenced() { abandoned_.clear(); }
-  // Whether a push for this split may be in flight.
+  // Whether a push for this split may be in flight: the split is leased or abandoned.
   bool MayBePushed(uint64_t split) const;
   // Ends the leases of a session except those in `held`, abandons the splits of the ended leases,
   // and returns these leases.

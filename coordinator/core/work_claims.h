@@ -23,9 +23,9 @@ struct WorkClaims {
   void Grant(const Lease& lease) { granted += lease.end_batch() - lease.first_batch(); }
   // The end of a lease moves on by `batches`.
   void Extend(uint64_t batches) { granted += batches; }
-  // Counts a report, unless a number in it is impossible, which INVALID_ARGUMENT names. `batches`:
-  // how many the job has in all; `elapsed_seconds`: since the previous report, the most waiting
-  // time that counts.
+  // Counts a report, unless a number in it is impossible: then returns INVALID_ARGUMENT, which
+  // names the number. `batches`: how many batches the job has; `elapsed_seconds`: the time since
+  // the session's previous report, beyond which waiting time does not count.
   absl::Status Add(const WorkRequest& report, const DataPlan& plan, uint64_t batches,
                    double elapsed_seconds);
 };

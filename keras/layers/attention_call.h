@@ -1,4 +1,5 @@
-// Reads the arguments besides tensors that calls of all Keras attention layers have.
+// Reads the arguments other than tensors that calls of all Keras attention layers have. An argument
+// `use_causal_mask` that is absent or false leaves `causal` unchanged.
 #pragma once
 
 #include "keras/layers/layer_config.h"

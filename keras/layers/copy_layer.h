@@ -1,6 +1,6 @@
 // Layers that only move elements. A Walk (tensor/ops.h) is a loop over axes with strides for input
-// and output. An input is copied along a walk into the output, and the gradient along the reversed
-// walk. Owned and used like every Layer and Kernel.
+// and output. An input is copied along a walk into the output, and the output's gradient along the
+// reversed walk into the input's gradient.
 #pragma once
 
 #include <memory>
@@ -14,18 +14,19 @@
 
 namespace paracord {
 
-// The copy of an input. `from` and `to` are the first elements in the input and in the output.
+// A copy from an input to the output, from the offset `from` of the input to `to` of the output.
 struct Way {
   Walk walk;
   int64_t from = 0, to = 0;
-  int64_t n = 0;          // elements of the input
-  bool partial = false;   // skips elements of the input, whose gradient is 0
-  bool repeated = false;  // reads elements repeatedly: the gradients of an element add up
+  int64_t n = 0;          // the number of elements of the input
+  bool partial = false;   // true: skips elements of the input, which then have the gradient 0
+  bool repeated = false;  // true: reads elements more than once, so that their gradients add up
 };
 
 class CopyKernel : public Kernel {
  public:
-  // `fill` is the value of elements of the output that no walk writes; nullopt: walks write all.
+  // ways[i] copies input i. `n` is the number of elements of the output, and `fill` the value of
+  // those that no way writes; nullopt: the ways write all.
   CopyKernel(Ops& ops, std::vector<Way> ways, int64_t n, std::optional<float> fill)
       : ops_(ops), ways_(std::move(ways)), n_(n), fill_(fill) {
     for (const Way& way : ways_) back_.push_back({way.walk.dims, way.walk.y, {}, way.walk.a});
@@ -54,8 +55,7 @@ class CopyKernel : public Kernel {
   std::vector<Walk> back_;
 };
 
-// Copies the only input piece by piece. Each way copies a piece of the input; the ways together
-// cover the input and the output, without overlap.
+// Copies the only input. Each way copies a piece; together they cover input and output, once each.
 class PiecesKernel : public Kernel {
  public:
   PiecesKernel(Ops& ops, std::vector<Way> ways) : ops_(ops), ways_(std::move(ways)) {}
@@ -84,13 +84,13 @@ class CopyLayer : public Layer {
   explicit CopyLayer(const Layer& of) : Layer(of) {}
   struct Plan {
     Shape output;
-    Shape dims;                 // axes of the walk, without the batch
-    std::vector<int64_t> a, y;  // strides in the input and in the output
-    int64_t from = 0, to = 0;   // first element within an example
+    Shape dims;                 // the axes of the walk, without the batch
+    std::vector<int64_t> a, y;  // the strides in the input and in the output
+    int64_t from = 0, to = 0;   // the offsets of the first element within an example
     bool partial = false, repeated = false;
     std::optional<float> fill;
   };
-  // Returns a plan in which axis order[i] of the input becomes axis i of the output.
+  // Returns the plan of a transpose: axis order[i] of the input becomes axis i of the output.
   static Plan Permuted(const Shape& input, const Shape& order);
   virtual absl::StatusOr<Plan> PlanFor(const Shape& input) const = 0;
 

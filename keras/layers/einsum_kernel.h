@@ -1,5 +1,4 @@
 // An einsum of two operands as a batched matmul, with copies that permute the axes where needed.
-// Made by a Layer; owned by the graph like every Kernel.
 #pragma once
 
 #include <map>
@@ -15,15 +14,15 @@ inline bool HasLabel(const std::string& labels, char label) {
   return labels.find(label) != std::string::npos;
 }
 
-// The equation of two operands, `input` and `kernel`: a label (a letter) for each axis.
+// The equation of an einsum of `input` and `kernel`. A string has for each axis a label, one char.
 struct Equation {
   std::string input, kernel, output;
-  std::map<char, int64_t> sizes;  // keyed by label; the batch counts all examples
+  std::map<char, int64_t> sizes;  // of the axes, keyed by label
 
   // INVALID_ARGUMENT for axes that a matmul cannot have, such as an axis of one operand alone.
   absl::Status Check() const;
 
-  // Returns the labels of `of` that are in `a` (or not, by `in_a`) and in `b` (or not, by `in_b`).
+  // Returns the labels of `of` that are in `a` (if `in_a`, else not in `a`) and in `b` (likewise).
   static std::string Pick(const std::string& of, const std::string& a, bool in_a,
                           const std::string& b, bool in_b);
   std::string shared() const { return Pick(input, kernel, true, output, true); }
@@ -35,8 +34,9 @@ struct Equation {
   int64_t Count(const std::string& labels) const { return Elements(ShapeOf(labels)); }
 };
 
-// With `second`, the kernel is the second input instead of the first parameter. `bias` walks from
-// the output to a bias of `bias_elements`, the second parameter; no axes: no bias.
+// With `second`, the equation's kernel is the second input; otherwise it is the first parameter.
+// The second parameter is a bias of `bias_elements` elements, and `bias` walks from the output to
+// it. A walk without axes: there is no bias.
 absl::StatusOr<std::unique_ptr<Kernel>> MakeEinsumKernel(Ops& ops, Equation equation, bool second,
                                                          Walk bias, int64_t bias_elements);
 

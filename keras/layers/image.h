@@ -1,5 +1,4 @@
-// Helpers for layers over images (image.cc, image_colour.cc): ranges in Keras' notation. Used by
-// one thread, while a model is read.
+// Functions that the layers over images in image.cc and image_colour.cc have in common.
 #pragma once
 
 #include <utility>
@@ -9,14 +8,15 @@
 
 namespace paracord {
 
-// INVALID_ARGUMENT unless the shape is (height, width, channels), without an axis of size 0.
+// INVALID_ARGUMENT unless the shape has three axes (height, width, channels), none of size 0.
 absl::Status CheckImage(const Shape& shape);
 
-// Reads a list of two finite numbers; the key must not be null. Records mistakes in the config.
+// Reads a list of two finite numbers, and records any other value in the config as a mistake. The
+// config must have the key, with a value that is not null.
 std::pair<double, double> ReadPair(LayerConfig& config, const char* key);
 
-// Reads a range: two ends, or f for -|f| to |f|. A missing key, or a range that is not within
-// `least` (negative) to -`least`, is a mistake, recorded in the config.
+// Reads a range: a list of its two ends, or a number f for the range -|f| to |f|. A missing key, or
+// a range not within `least` (negative) to -`least`, is recorded in the config as a mistake.
 std::pair<double, double> ReadRange(LayerConfig& config, const char* key, double least);
 
 }  // namespace paracord

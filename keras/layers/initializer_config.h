@@ -1,4 +1,4 @@
-// Reads the initializers in model files: by class names, snake-case names, and older names.
+// Reads the initializers in model files, which have class names, snake-case names, or older names.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,11 @@
 
 namespace paracord {
 
-// INVALID_ARGUMENT names an initializer or an option that is not supported.
+// INVALID_ARGUMENT names the initializer or the option that is not supported.
 absl::StatusOr<Initializer> ReadInitializer(const nlohmann::json& value);
 
-// Sets fan-in and fan-out of an initializer that scales by them, where a convolution kernel's fans
-// would be wrong.
+// Returns `initializer` with this fan-in and fan-out if it scales by them, otherwise unchanged. For
+// variables whose fans do not follow from the shape as a convolution kernel's do.
 Initializer WithFans(Initializer initializer, int64_t in, int64_t out);
 
 }  // namespace paracord

@@ -1,5 +1,5 @@
-// The functions that make layers, one for each entry of the tables in layers.cc. Each reads the
-// keys of a layer and records mistakes in the LayerConfig.
+// The functions that make the layers and operations in the tables of layers.cc, and layers that are
+// parts of these. A function with a LayerConfig& reads its keys and records mistakes in it.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@
 
 namespace paracord {
 
-// Also makes LeakyReLU, ELU and other activation layers.
+// Makes Activation, LeakyReLU, ELU and other activation layers.
 std::unique_ptr<Layer> MakeActivation(LayerConfig& config);
 std::unique_ptr<Layer> MakeActivityRegularization(LayerConfig& config);
 std::unique_ptr<Layer> MakeAttention(LayerConfig& config);   // MultiHeadAttention
@@ -25,7 +25,7 @@ std::unique_ptr<Layer> MakeDense(LayerConfig& config);
 std::unique_ptr<Layer> MakeDot(LayerConfig& config);
 std::unique_ptr<Layer> MakeDotInteraction(LayerConfig& config);
 std::unique_ptr<Layer> MakeCustomScaleLayer(LayerConfig& config);
-// Also makes SpatialDropout and the layers of noise.
+// Makes Dropout, SpatialDropout and the layers of noise.
 std::unique_ptr<Layer> MakeDropout(LayerConfig& config);
 std::unique_ptr<Layer> MakeEinsumDense(LayerConfig& config);
 std::unique_ptr<Layer> MakeEinsumOperation(LayerConfig& config);
@@ -75,44 +75,43 @@ std::unique_ptr<Layer> MakeVolumeConv(LayerConfig& config);     // Conv3D
 std::unique_ptr<Layer> MakeVolumePooling(LayerConfig& config);  // MaxPooling3D, AveragePooling3D
 std::unique_ptr<Layer> MakeWhere(LayerConfig& config);
 
-// Makes a layer along other axes than the last, if the keys ask for other axes, with copies that
-// move the axes before and after. Returns null if the keys do not.
+// If the config's keys ask for other axes than the last, makes a layer that moves these axes to the
+// end, applies the layer, and moves them back; otherwise returns null.
 absl::StatusOr<std::unique_ptr<Layer>> MakeMoved(const LayerConfig& config);
 
-// Makes a layer that applies `inner`, a layer along the last axis, along `axis`.
+// Makes a layer that applies `inner`, a layer over the last axis, over the axis `axis`.
 std::unique_ptr<Layer> MakeAlongAxis(const LayerConfig& config, std::unique_ptr<Layer> inner,
                                      int64_t axis);
 
-// The number of axes that a class name ends with: 1 for 1D, 2 for 2D, 3 for 3D.
+// The number of axes in the end of a class name: 3 for "3D", 2 for "2D", otherwise 1.
 size_t AxesOfName(const std::string& class_name);
 
-// Make a layer that applies `activation`, with the name of the layer `of`.
+// Make a layer that applies `activation`. Here and below, the layer gets the name of `of`.
 std::unique_ptr<Layer> MakeActivationLayer(const LayerConfig& of, Activation activation);
 std::unique_ptr<Layer> MakeActivationLayer(const Layer& of, Activation activation);
 // Makes a layer that applies `first` and then `then`.
 std::unique_ptr<Layer> MakeActivations(const LayerConfig& of, Activation first, Activation then);
 std::unique_ptr<Layer> MakeGluLayer(const LayerConfig& of);
 std::unique_ptr<Layer> MakeGluLayer(const Layer& of);
-// Makes a layer that copies `shape` elements of each example, from element `from` on.
+// Makes a layer that copies as many elements of each example as `shape` has, from number `from` on.
 std::unique_ptr<Layer> MakePartLayer(const Layer& of, const Shape& shape, int64_t from);
 // Makes a layer without inputs whose output is `values`, of shape `shape`, in every example.
 std::unique_ptr<Layer> MakeConstant(const Layer& of, Shape shape, std::vector<float> values);
 // Return the shape that a constant of the model file has in every example. ShapeOfOne drops the
-// first axis, of size 1, which stands for the batch. AlignedShape prepends axes of size 1, as NumPy
-// does to broadcast the constant with a tensor of the batch and `rank` axes.
+// first axis, which must have size 1, for the batch. AlignedShape prepends axes of size 1 until
+// there are `rank`, as NumPy does to broadcast; a further first axis is the batch, of size 1.
 absl::StatusOr<Shape> ShapeOfOne(const Shape& constant);
 absl::StatusOr<Shape> AlignedShape(const Shape& constant, size_t rank);
-// The padding before and after each axis of an example. PadsOf converts the file's padding: an
-// entry for every axis, the batch first, or a single entry for all axes.
+// The padding before and after each axis of an example. PadsOf makes it of the file's padding,
+// which has an entry for every axis, the batch first, or a single entry for all axes.
 using PadAround = std::vector<std::pair<int64_t, int64_t>>;
 absl::StatusOr<PadAround> PadsOf(PadAround given, const Shape& input);
-// Makes a layer that pads by mirroring; with `edge_twice` the edge is repeated.
+// Makes a layer that pads with the mirror image of the input, with `edge_twice` including the edge.
 std::unique_ptr<Layer> MakeMirrorPad(LayerConfig& config, PadAround around, bool edge_twice);
-// Makes a layer that adds two inputs.
 std::unique_ptr<Layer> MakeAddLayer(const Layer& of);
-// Makes an IdMask (table_layer.h) with the name of the layer `of`.
+// Makes an IdMask (table_layer.h).
 std::unique_ptr<Layer> MakeIdMask(const Layer& of);
-// Makes a layer with 1 where either of two masks is 1.
+// Makes a layer whose output is 1 where at least one of its two inputs, which are masks, is 1.
 std::unique_ptr<Layer> MakeOrLayer(const Layer& of);
 
 }  // namespace paracord

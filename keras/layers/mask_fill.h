@@ -1,5 +1,5 @@
-// A layer that replaces hidden elements, including NaN and infinities, by a number. Keras 3's merge
-// layers fill inputs and outputs in this way.
+// A layer that replaces the elements that a mask hides, even NaN and infinities, by a number. Keras
+// 3's Multiply, Maximum and Minimum treat masked inputs and outputs in this way.
 #pragma once
 
 #include <memory>
@@ -8,8 +8,8 @@
 
 namespace paracord {
 
-// The inputs are x (steps..., features) and a mask (steps...), which gets no gradient. Where the
-// mask is 0, x is replaced by `outside`. The layer has the name of `of`.
+// The layer's inputs are x (steps..., features) and a mask (steps...), which gets no gradient.
+// Where the mask is 0, the output is `outside`; elsewhere it is x. The layer has the name of `of`.
 std::unique_ptr<Layer> MakeMaskFill(const Layer& of, float outside);
 
 }  // namespace paracord

@@ -1,5 +1,5 @@
-// Mean and variance of each column over the rows selected by a mask of ones and zeros, and their
-// gradient, for BatchNormalization under a mask. Owned and used by the layer's kernel.
+// Mean and variance of each column over the rows where a mask is 1, and the gradient through a
+// normalisation by them, for BatchNormalization with a mask. Owned and used by the layer's kernel.
 #pragma once
 
 #include <memory>
@@ -11,15 +11,14 @@ namespace paracord {
 
 class MaskedMoments {
  public:
-  // `shape` is by column. `spread` walks (tensor/ops.h) from the mask to x, and repeats the mask
-  // for each column. RESOURCE_EXHAUSTED if the device lacks memory.
+  // `shape.by_column` must be true. `spread` is the walk (tensor/ops.h) that copies the mask to the
+  // shape of x, once for each column. RESOURCE_EXHAUSTED if the device lacks memory.
   static absl::StatusOr<std::unique_ptr<MaskedMoments>> Make(Ops& ops, const NormShape& shape,
                                                              Walk spread);
 
-  // x is (rows, columns), mean and variance are (columns). If the mask selects nothing, both are
-  // zero, as in Keras 3.
+  // x is (rows, columns), mean and variance are (columns), both 0 if the mask is 0 everywhere.
   void Forward(const float* x, const float* mask, float* mean, float* variance);
-  // Computes Ops::NormalizeBackward, where the moments of the last Forward are functions of x.
+  // Like Ops::NormalizeBackward, with mean and variance of the last Forward as functions of x.
   void Backward(const float* x, const float* mean, const float* variance, const float* scale,
                 const float* dy, float* dx, float* dscale, float* doffset);
 
@@ -31,7 +30,7 @@ class MaskedMoments {
   const Walk spread_, by_each_, by_column_, of_columns_;
   DeviceArray mask_, wide_;  // (rows, columns)
   DeviceArray columns_;      // three arrays (columns): dscale, doffset, scratch
-  DeviceArray ratio_;        // two arrays (columns): rows / selected rows, selected rows
+  DeviceArray ratio_;        // two arrays (columns): all rows / rows of mask 1, rows of mask 1
 };
 
 }  // namespace paracord

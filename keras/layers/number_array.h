@@ -13,11 +13,11 @@ struct NumberArray {
   std::vector<float> values;   // row-major
 };
 
-// Reads a number, or nested lists of equal lengths; true counts as 1. Nullopt for anything else.
+// Reads a number, or nested lists that form an array; true counts as 1. Nullopt for anything else.
 std::optional<NumberArray> ReadNumberArray(const nlohmann::json& value);
 
-// Returns the nested lists of an array that Keras 3 writes as {"class_name": "__numpy__" or
-// "__tensor__", "config": {"value": ...}}; null for anything else.
+// If `argument` is an array as Keras 3 writes it, {"class_name": "__numpy__" or "__tensor__",
+// "config": {"value": ...}}, returns the value, which ReadNumberArray reads; otherwise null.
 const nlohmann::json* ArrayValue(const nlohmann::json& argument);
 
 }  // namespace paracord

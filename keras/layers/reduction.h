@@ -1,5 +1,5 @@
-// The reduction of a tensor along some axes of an example: walks (tensor/ops.h) for sums, and the
-// maximum. Owned and used by one kernel.
+// The reduction of a tensor along some axes of an example, by a sum or by the maximum. Walks are
+// explained in tensor/ops.h. Owned and used by one kernel.
 #pragma once
 
 #include <memory>
@@ -12,14 +12,15 @@ namespace paracord {
 
 // The walks between a tensor and its reduction along some axes.
 struct Reduction {
-  int64_t n = 0, sums = 0, count = 1;  // elements before and after the reduction, and n / sums
-  Walk over;                           // from the tensor to the reduction
-  Walk by;                             // from the tensor and the reduction to the tensor's shape
+  // `n` elements of the tensor, `sums` elements of the reduction, `count` = n / sums.
+  int64_t n = 0, sums = 0, count = 1;
+  Walk over;  // from the tensor to the reduction
+  Walk by;    // from the tensor and the reduction to the tensor's shape
 
   // `kept` is `shape` with 1 for each reduced axis.
   Reduction(int64_t batch, const Shape& shape, const Shape& kept);
   Walk same() const { return {{n}, {1}, {1}, {1}}; }
-  // Broadcasts the reduction to the tensor's shape.
+  // The walk that copies the reduction to the tensor's shape, by broadcast.
   Walk spread() const { return {over.dims, over.y, {}, over.a}; }
   void Sum(Ops& ops, const float* x, float* y) const {
     ops.Fill(sums, 0, y);
@@ -27,8 +28,8 @@ struct Reduction {
   }
 };
 
-// The maximum along some axes, by pooling: of the tensor if the axes are adjacent, otherwise of a
-// copy with the axes last.
+// The maximum along some axes, computed as a pooling. If these axes are not adjacent, a copy of the
+// tensor in which they come last is pooled.
 class Largest {
  public:
   static absl::StatusOr<Largest> Make(Ops& ops, int64_t batch, const Shape& shape,

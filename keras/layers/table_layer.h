@@ -1,6 +1,7 @@
-// Layers that read ids. The first variable of a TableLayer is a table of rows, selected by the
-// first input. For a run with only some of the rows, the graph tells the number of rows, and the
-// input holds indices among these rows, or -1 for an absent row, which reads as zeros.
+// Layers that read ids. The first variable of a TableLayer has a row for each id, and ids in the
+// first input select rows. In a run for which the caller passes only some of the rows, UseRows has
+// set their number, and the input has indices of these rows in place of ids, or -1 for an id whose
+// row was not passed, which reads as zeros (NumberedRows in table_ids.h).
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,7 @@ class TableLayer {
   virtual ~TableLayer() = default;
   static constexpr int64_t kAllRows = -1;
   void UseRows(int64_t rows) { rows_there_ = rows; }
-  // Called once if the table is a growing one: any id is then valid.
+  // Called once if the variable becomes a growing table: any id is then valid.
   void Grow() { growing_ = true; }
 
  protected:
@@ -22,7 +23,8 @@ class TableLayer {
   bool growing_ = false;
 };
 
-// A layer that gives 1 for each id but 0, and 0 for the id 0. Takes ids as a TableLayer does.
+// A layer whose output is 0 for the id 0 and for -1, and 1 for every other id. Its input has ids,
+// or what NumberedRows has in place of them.
 class IdMask {
  public:
   virtual ~IdMask() = default;

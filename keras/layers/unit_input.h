@@ -1,5 +1,5 @@
-// Scales an input of a kernel to unit length along some axes, forward and backward. Owned by the
-// kernel, which reads made() after Forward and writes the gradient to d_made() before Backward.
+// Scales an input of a kernel to unit length along some axes, forward and backward. The kernel owns
+// it, reads the result made() after Forward, and writes its gradient to d_made() before Backward.
 #pragma once
 
 #include "common/status_macros.h"
@@ -8,9 +8,8 @@
 
 namespace paracord {
 
-// `rest` is `shape` with size 1 on the axes that are scaled together. A length is the sum of
-// absolute values (`order` 1) or the Euclidean norm (`order` 2). Sums of absolute values or of
-// squares below `least` count as `least`.
+// `rest` is `shape` with size 1 on the axes of a length. A length is the sum of absolute values
+// (`order` 1) or the root of the sum of squares (`order` 2); a sum below `least` counts as `least`.
 class UnitInput {
  public:
   static absl::StatusOr<UnitInput> Make(Ops& ops, int64_t batch, const Shape& shape,
@@ -45,8 +44,8 @@ class UnitInput {
   }
   const float* made() const { return unit_.get(); }
   float* d_made() const { return d_.get(); }
-  // dx = (d - unit (unit . d)) / length; the second term is absent where `least` replaces the sum.
-  // With order 1 the sign of the element replaces the first `unit`.
+  // dx = (d - unit (unit . d)) / length, without the second term where the sum was below `least`.
+  // With order 1 the sign of `unit` takes the place of the first `unit`.
   void Backward(float* dx) {
     const float* const own = kept_.get() + lengths_;
     SumOfProducts(unit_.get(), d_.get(), dx, along());
@@ -78,7 +77,7 @@ class UnitInput {
   int order_;
   int64_t n_ = 0, lengths_ = 0;
   Walk by_length_, over_axis_;
-  // Three numbers for each length: its inverse, 1 if the sum is not below `least` (else 0), a sum.
+  // kept_ has three arrays: each length's inverse; 0 if its sum is below `least`, else 1; a sum.
   DeviceArray unit_, d_, kept_;
 };
 

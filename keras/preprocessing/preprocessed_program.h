@@ -1,5 +1,4 @@
-// Joins a model's preprocessing layers and the program of the rest of the model. Used by one thread
-// at a time, like any GradientProgram.
+// Joins a model's preprocessing layers and the program of the rest of the model to one program.
 #pragma once
 
 #include <memory>
@@ -9,7 +8,7 @@
 
 namespace paracord {
 
-// `rest` was built for the model and the schema that Preprocessor::TakeOut left.
+// `rest` must have been built for the model and the schema that Preprocessor::TakeOut left.
 std::unique_ptr<GradientProgram> MakePreprocessedProgram(std::unique_ptr<Preprocessor> preprocessor,
                                                          std::unique_ptr<GradientProgram> rest);
 

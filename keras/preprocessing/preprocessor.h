@@ -1,6 +1,6 @@
-// The preprocessing layers in front of a model: removed from the graph, which gets the layers'
-// outputs as inputs, and computed from the data. Owned by the program, used by its thread. Knows
-// neither the meaning of layers (step.h) nor the remaining graph.
+// The preprocessing layers in front of a model. They are removed from the model, which gets their
+// outputs as inputs, and are computed from the data. Owned by the program, used by its thread.
+// Knows neither the meaning of layers (step.h) nor the rest of the model.
 #pragma once
 
 #include <map>
@@ -22,19 +22,19 @@ namespace paracord {
 
 class Preprocessor {
  public:
-  // Returns null if the model has no preprocessing layers. Otherwise removes from `model` the
-  // preprocessing layers that depend on the data alone, and inputs that only such layers read;
-  // `schema` gets the columns of the remaining inputs. Problems name the layer. With a problem, or
-  // without a schema (null: no data), checks all layers, returns null, and marks the layers' nodes
-  // in `model` as unknown.
+  // Returns null if the model has no preprocessing layers that depend on the data alone. Otherwise
+  // removes these layers from `model`, and the inputs that only they read; `schema` gets the
+  // columns of the inputs that `model` then has. If there is a problem, or `schema` is null because
+  // there are no data, checks all these layers, returns null, and marks their nodes and the inputs
+  // of strings in `model` as unknown.
   static std::unique_ptr<Preprocessor> TakeOut(ModelSpec& model, Batch* schema, Problems& problems);
 
-  // Computes the layers. `ready` gets the batch for the rest of the model; its memory is reused.
-  // INVALID_ARGUMENT names a record with a value that a layer cannot take, or an input that differs
-  // from the schema. RESOURCE_EXHAUSTED: no memory for the results.
+  // Computes the layers. `ready` becomes the batch for the rest of the model; its memory is reused.
+  // INVALID_ARGUMENT: a layer cannot take a value, whose record the error names, or the batch does
+  // not fit the schema. RESOURCE_EXHAUSTED: there is no memory for the results.
   absl::Status Run(const Batch& batch, Batch& ready);
 
-  // Adds, by layer, how many values the last Run looked up, and how many the vocabulary lacks.
+  // Adds, for each vocabulary, how many values the last Run looked up, and how many were unknown.
   void CountUnknown(LookupCounts& counts) const;
 
   // The layers' rows in the table that `paracord validate` prints.
@@ -45,7 +45,7 @@ class Preprocessor {
     RawType type;
     std::optional<size_t> column;  // index in Batch::inputs; nullopt: `step` computes the value
     const PreprocessingStep* step = nullptr;
-    std::vector<size_t> inputs;     // indices in values_ of the step's inputs
+    std::vector<size_t> inputs;     // the step's inputs: indices in values_
     std::vector<int64_t> integers;  // a column's values as whole numbers
     RawValues computed;
     RawView view;
@@ -66,23 +66,23 @@ class Preprocessor {
   std::vector<std::unique_ptr<PreprocessingStep>> steps_;
   std::map<size_t, size_t> step_of_layer_;
   std::vector<Column> columns_;  // the inputs of the data's schema
-  std::vector<size_t> exports_;  // indices in values_, in the order of the remaining model's inputs
+  std::vector<size_t> exports_;  // the inputs of the rest of the model: indices in values_
   std::vector<LayerRow> rows_;
 };
 
-// Returns false, and adds a problem, if a column of inputs or targets has an axis of size 0 or is
-// too large.
+// Returns false, and adds a problem, if a column of inputs or targets has an axis of size 0 or
+// above 2^31 - 1, or more than 2^40 elements in an example.
 bool CheckColumns(const Batch& schema, Problems& problems);
 
-// Returns the column of Batch::inputs for each input of the model, by name, or the only column for
-// the only input. INVALID_ARGUMENT names inputs without a column.
+// Returns for each input of the model the index in Batch::inputs of the column with its name; of a
+// single input and column any name. INVALID_ARGUMENT names the inputs without a column.
 absl::StatusOr<std::vector<size_t>> MatchInputs(const ModelSpec& model, const Batch& schema);
 
-// Whether an InputLayer declares whole numbers as its dtype.
+// Whether the dtype of the InputLayer `input` is one of whole numbers, or bool.
 bool IsWhole(const LayerSpec& input);
 
-// Returns the kind of values of each input of the model, by the input's names. Errors are those of
-// ReadKerasModel.
+// Returns the kind of values of each input of the model, keyed by each of the input's names. Errors
+// are those of ReadKerasModel.
 absl::StatusOr<std::map<std::string, RawKind>> InputKinds(const nlohmann::json& model);
 
 }  // namespace paracord

@@ -1,7 +1,7 @@
 // A preprocessing layer of Keras (StringLookup, Hashing, CategoryEncoding, ...), and the table of
-// all such layers. Turns raw values of the data, perhaps strings or integers beyond float32, into
-// indices, encoded according to `output_mode`. Runs on the worker's processor before the graph,
-// whose tensors are float32. Constant once built; used by any thread.
+// all such layers. Turns values of the data, which may be strings or integers that float32 cannot
+// hold, into indices, encoded according to the key `output_mode`. Computed on the processor, before
+// the graph, whose tensors are float32. Does not change once built; used by any thread.
 #pragma once
 
 #include <cstdint>
@@ -27,10 +27,10 @@ enum class RawKind { kFloat, kInteger, kString };
 struct RawType {
   RawKind kind = RawKind::kFloat;
   Shape shape;
-  int64_t below = 0;  // integers are smaller than this; 0: no such limit is known
+  int64_t below = 0;  // kInteger: all values are smaller than `below`; 0: no such limit is known
 };
 
-// The values of some examples, in the span of their kind.
+// The values of some examples. Only the span of their kind has them.
 struct RawView {
   RawKind kind = RawKind::kFloat;
   std::span<const float> floats;
@@ -48,15 +48,16 @@ struct RawValues {
   std::vector<int64_t> integers;
 };
 
-// Returns where an element of `elements` of a batch comes from, for people: "train.csv row 17".
+// Returns the record of element number `element`, for errors: "train.csv row 17". `elements` is the
+// number of elements of an input over the whole batch.
 using RawPlace = std::function<std::string(size_t element, size_t elements)>;
 
 // How indices are encoded.
 struct IndexEncoding {
   enum class Mode { kInt, kOneHot, kMultiHot, kCount, kTfIdf };
   Mode mode = Mode::kInt;
-  int64_t depth = 0;           // number of different indices
-  std::vector<float> weights;  // kTfIdf: weights of the indices from 0 on; all others are 0
+  int64_t depth = 0;           // indices are below `depth`, which is the size of an encoded row
+  std::vector<float> weights;  // kTfIdf: weights[i] is that of index i; 0 for further indices
 };
 
 class PreprocessingStep {
@@ -68,25 +69,26 @@ class PreprocessingStep {
 
   // Returns the output's type for inputs of these types. INVALID_ARGUMENT does not name the layer.
   virtual absl::StatusOr<RawType> OutputType(std::span<const RawType> inputs) const;
-  // Computes the output for inputs of the types given to OutputType: integers or floats, as
-  // OutputType says. INVALID_ARGUMENT names the place of a value that the layer cannot take.
+  // Computes the output into out.integers or out.floats, as OutputType said for these inputs.
+  // INVALID_ARGUMENT: the layer cannot take a value, whose record the error names.
   virtual absl::Status Run(std::span<const RawView> inputs, size_t examples, const RawPlace& place,
                            RawValues& out) const;
 
-  // Adds how many values of an input a vocabulary looks up, and how many of the values are unknown.
+  // If the layer has a vocabulary, adds the number of values in `input` that it looks up, and the
+  // number of those that the vocabulary lacks.
   virtual void CountUnknown(const RawView& /*input*/, LookupCount& /*count*/) const {}
 
  protected:
   explicit PreprocessingStep(const LayerConfig& config)
       : name_(config.name()), class_name_(config.class_name()) {}
-  // Reads the key output_mode (default: `otherwise`), which must be in `modes`. A layer sets
-  // encoding_.depth by other means.
+  // Reads the key output_mode (default: `otherwise`), which must be in `modes`. Sets
+  // encoding_.mode, but not the rest of encoding_.
   void ReadMode(LayerConfig& config, const char* otherwise, std::vector<std::string_view> modes);
   // INVALID_ARGUMENT if the layer cannot take inputs of these types.
   virtual absl::Status CheckInputs(std::span<const RawType> inputs) const = 0;
-  // Computes an index for each element of the inputs. Encodings other than kInt leave out indices
-  // of `depth` or more. kOneHot leaves out negative indices, too; the others return
-  // INVALID_ARGUMENT.
+  // Computes an index for each element of the inputs. For encodings other than kInt, Run leaves out
+  // indices of encoding_.depth or more; negative indices are left out by kOneHot, and are an error
+  // (INVALID_ARGUMENT) for the others.
   virtual absl::Status Indices(std::span<const RawView> inputs, const RawPlace& place,
                                std::vector<int64_t>& out) const = 0;
 
@@ -100,7 +102,7 @@ class PreprocessingStep {
   const std::string class_name_;
 };
 
-// Rounds towards zero, as Keras does. Returns false unless the value is between -9e18 and 9e18.
+// Rounds `value` towards zero, as Keras does. Returns false if it is not between -9e18 and 9e18.
 bool TruncateToInteger(float value, int64_t& out);
 
 // The class names of all preprocessing layers.
@@ -118,7 +120,7 @@ std::unique_ptr<PreprocessingStep> MakeHashing(LayerConfig& config);
 std::unique_ptr<PreprocessingStep> MakeIntegerLookup(LayerConfig& config);
 std::unique_ptr<PreprocessingStep> MakeStringLookup(LayerConfig& config);
 std::unique_ptr<PreprocessingStep> MakeTextVectorization(LayerConfig& config);
-// Makes the StringLookup for the tokens of a TextVectorization; the mask token is "".
+// Makes the StringLookup for the tokens of a TextVectorization, whose mask token is "".
 std::unique_ptr<PreprocessingStep> MakeTokenLookup(LayerConfig& config);
 
 }  // namespace paracord

@@ -1,5 +1,5 @@
-// The hashes by which Keras' layers put tokens into bins: TensorFlow's fingerprint, or with a salt
-// the "strong" hash SipHash-2-4 (Aumasson and Bernstein, 2012) keyed by the salt. Pure.
+// The hashes by which Keras' layers put strings into bins: TensorFlow's Fingerprint64 or, if the
+// layer has a salt, SipHash-2-4 (Aumasson and Bernstein, 2012) with the salt as its key. Pure.
 #pragma once
 
 #include <array>
@@ -15,10 +15,10 @@ uint64_t SipHash24(const std::array<uint64_t, 2>& key, std::string_view text);
 
 class TokenHash {
  public:
-  // Reads the key "salt": null, a whole number, or a list of two.
+  // Reads the key "salt": null, a whole number, or a list of two whole numbers.
   void ReadSalt(LayerConfig& config);
   bool salted() const { return salt_.has_value(); }
-  // Returns the bin of `text`, from 0 to below `bins`.
+  // Returns the bin of `text`, a number from 0 to `bins` - 1.
   int64_t Bin(std::string_view text, uint64_t bins) const;
 
  private:

@@ -4,9 +4,9 @@
 
 namespace paracord {
 
-// From then on, gRPC's errors are logged as warnings of the task "grpc", and what it says at level
-// info or debug at that level. A TLS handshake that fails is logged at level debug only: gRPC
-// cannot name the peer, and whoever dialled or listened reports it with the peer's address.
+// From this call on, gRPC's errors are logged as warnings of the task "grpc", and its messages of
+// level info or debug at that level. A failed TLS handshake is logged at level debug only, because
+// gRPC cannot name the peer.
 void LogGrpcAsOurs();
 
 }  // namespace paracord

@@ -1,4 +1,4 @@
-// The operations of ops.h on the processor: oneDNN computes products and convolutions, our own
+// The operations of ops.h on the processor: oneDNN computes most products and convolutions, our own
 // loops the rest. Device memory is host memory, and every operation is complete when its call
 // returns.
 #pragma once
@@ -14,7 +14,7 @@ namespace paracord {
 std::unique_ptr<Ops> MakeCpuOps(int threads);
 
 // Names what determines the bits of results, besides the number of threads: the width of vectors,
-// and oneDNN's version and instruction set, such as "vectors 512 dnnl 2.6.3 isa 39".
+// and oneDNN's version and instruction set. An example is "vectors 512 dnnl 2.6.3 isa 39".
 std::string CpuNumerics();
 
 // Returns the `sum` of Ops::Loss, without gradients and without a device: metrics are computed on

@@ -11,14 +11,14 @@
 
 namespace paracord::cpu {
 
-// oneDNN's engine and stream, and the first error of running a primitive.
+// oneDNN's engine and stream, and the first error of a primitive of oneDNN.
 struct Device {
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream{engine};
   absl::Status error;
-  // Scratch memory for a product or convolution, of which only one runs at a time.
+  // Scratch memory of the product or convolution that runs; only one runs at a time.
   std::array<DeviceArray, 3> scratch;
-  dnnl::memory scratchpad;  // oneDNN's own scratch memory, also of the one that runs
+  dnnl::memory scratchpad;  // oneDNN's own scratch memory for that product or convolution
 
   // Runs `work`, unless `error` is set. An exception of oneDNN becomes `error`.
   template <class Work>
@@ -34,7 +34,7 @@ struct Device {
 
 // True if the processor has AMX, which multiplies bfloat16 faster than float32.
 bool HasBfloat16();
-// The floats of Device::scratch needed by a product for copies of its operands.
+// The floats of Device::scratch that a product needs for copies of its operands.
 std::array<int64_t, 3> ScratchFloats(const MatmulShape& shape, bool bfloat16);
 // With `bfloat16` the product rounds its operands to bfloat16; UNIMPLEMENTED if that would not be
 // faster than float32.
@@ -45,11 +45,10 @@ std::array<int64_t, 3> ScratchFloats(const ConvShape& shape);  // for a convolut
 bool ComputesBfloat16(const Device& device, const ConvShape& shape);
 absl::StatusOr<std::unique_ptr<Conv2D>> MakeConv2D(Device& device, int threads,
                                                    const ConvShape& shape, bool bfloat16);
-// The floats of Device::scratch needed by Winograd's algorithm; all 0 if it does not suit the
-// shape.
+// The floats of Device::scratch that Winograd's algorithm needs; all 0: the shape does not suit.
 std::array<int64_t, 3> WinogradFloats(int threads, const ConvShape& shape);
 std::unique_ptr<Conv2D> MakeWinograd(Device& device, int threads, const ConvShape& shape);
-// For max pooling `pixels` has a float for each output, to remember the position of its maximum.
+// For max pooling `pixels` has a float for each output, to remember where its maximum was.
 std::unique_ptr<Pool2D> MakePool2D(int threads, const PoolShape& shape, DeviceArray pixels);
 
 // The functions below are plain loops in the calling thread (loops.cc, loss.cc and others).
@@ -68,7 +67,7 @@ void Fill(int64_t n, float value, Tensor y);
 void Copy(const Walk& walk, bool add, ConstTensor a, Tensor y);
 void Binary(BinaryKind kind, const Walk& walk, ConstTensor a, ConstTensor b, Tensor y);
 void FlatBinary(BinaryKind kind, int64_t n, const float* a, const float* b, float* y);
-// The following functions with `first` and `count` compute `count` rows from row `first` on.
+// The functions from here to NormRowsBackward compute `count` rows from row `first` on.
 void RowMoments(const NormShape& shape, const float* x, float* mean, float* variance, int64_t first,
                 int64_t count);
 void NormalizeRows(const NormShape& shape, const float* x, const float* mean, const float* variance,
@@ -79,7 +78,7 @@ void NormalizeColumns(const NormShape& shape, ConstTensor x, const float* mean,
 void NormRowsBackward(const NormShape& shape, bool constant, const float* x, const float* mean,
                       const float* variance, const float* scale, const float* dy, float* dx,
                       int64_t first, int64_t count);
-// The following compute `count` columns from column `first` on.
+// The functions from here to NormColumnsBackward compute `count` columns from column `first` on.
 void ColumnMoments(const NormShape& shape, ConstTensor x, float* mean, float* variance,
                    int64_t first, int64_t count);
 void NormRowsBackwardSums(const NormShape& shape, const float* x, const float* mean,
@@ -93,7 +92,8 @@ void Gather(int64_t count, int64_t width, int64_t table_rows, const float* ids, 
             float* y);
 void ScatterAdd(int64_t count, int64_t width, int64_t table_rows, const float* ids, const float* dy,
                 float* dtable);
-// The following four compute `count` examples of the batch from example `first` on.
+// The functions from here to MaskedSoftmaxBackward compute `count` examples from example `first`
+// on.
 void CellForward(const CellShape& shape, const CellStep& step, const float* r, int64_t first,
                  int64_t count);
 void CellBackward(const CellShape& shape, const CellStep& step, float* dh, float* dc, float* dz,
@@ -105,7 +105,7 @@ void MaskedSoftmaxBackward(const SoftmaxShape& shape, const float* mask, const f
 void AddNoise(uint64_t key, float stddev, int64_t first, int64_t n, const float* x, float* y);
 void Uniform(uint64_t key, float low, float high, int64_t first, int64_t n, float* y);
 void RandomMaps(uint64_t key, const RandomMap& map, int64_t first, int64_t batch, float* maps);
-// Computes `count` rows of pixels from row `first` on, of the rows of all output images.
+// Computes `count` rows of pixels from row `first` on, counted over all output images.
 void Resample(const ResampleShape& shape, const float* maps, const float* x, float* y,
               int64_t first, int64_t count);
 // Computes `count` examples from example `first` on.

@@ -11,21 +11,21 @@
 
 namespace paracord::cpu {
 
-// At reads element i as a float, and Put writes v to element i, in loops that the compiler
-// vectorises.
+// At reads element i as a float, and Put writes v to element i; loops that call them are
+// vectorised.
 PARACORD_KERNEL float At(const float* x, int64_t i) { return x[i]; }
 PARACORD_KERNEL float At(const uint16_t* x, int64_t i) { return formulas::OfBfloat16(x[i]); }
 PARACORD_KERNEL void Put(float* y, int64_t i, float v) { y[i] = v; }
 PARACORD_KERNEL void Put(uint16_t* y, int64_t i, float v) { y[i] = formulas::Bfloat16Bits(v); }
 
-// Calls use(p) with the tensor's bfloat16 pointer if set, and otherwise its float32 pointer.
+// Calls use(p) with the tensor's bfloat16 pointer if set, and otherwise with the float32 pointer.
 template <class TensorType, class Use>
 PARACORD_KERNEL void With(TensorType x, const Use& use) {
   x.bfloat16 != nullptr ? use(x.bfloat16) : use(x.float32);
 }
 
-// Calls work(count, inputs, output) on float32 arrays until all n elements are done: once, or in
-// parts of 1024 elements if a tensor is bfloat16, converted in buffers that stay in the cache.
+// Calls work(count, inputs, output) on float32 arrays until all n elements are done. If a tensor is
+// bfloat16, each call is for at most 1024 elements, in converted copies.
 template <size_t kInputs, class Work>
 void InFloats(int64_t n, const std::array<ConstTensor, kInputs>& x, Tensor y, const Work& work) {
   constexpr int64_t kPart = 1024;

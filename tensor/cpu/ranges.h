@@ -1,6 +1,7 @@
-// Loops over several threads of the OpenMP library that oneDNN uses: the process has a single pool
-// of threads. The results of a loop are bit-equal for any number of threads, if the computation of
-// an element does not depend on the range that it is in. Private to tensor/cpu.
+// Loops over several threads of the OpenMP library that oneDNN uses, so that the process has a
+// single pool of threads. The results of a loop are bit-equal for any number of threads, if the
+// computation of an element does not depend on the range that the element is in. Private to
+// tensor/cpu.
 #pragma once
 
 #include <algorithm>

@@ -50,7 +50,7 @@ PARACORD_HD PARACORD_CALLED inline void ActivateUnitsBackward(const Activation& 
   }
 }
 
-// Pointers to an example's row in every tensor.
+// Pointers to an example's row in each of these tensors.
 struct CellRow {
   In h0, c0, r;
   Out z, kept, h, c;
@@ -227,7 +227,8 @@ struct CellBackwardBody {
     ActivateUnitsBackward(s.recurrent_activation, u, at.z + 3 * n, o, d_o, d_o);
   }
   // Computes the gradients of h = u h0 + (1 - u) candidate: with respect to h0 (in d_h), to the
-  // update gate u (in d) and to the argument of the candidate's activation (behind the gates in d).
+  // update gate u (at the begin of d) and to the argument of the candidate's activation (at d +
+  // 2n).
   PARACORD_HD void Mix(const CellRow& at, Units u, Out d_h, Out d) const {
     const int64_t n = s.units;
     const Out candidate = at.kept + 2 * n, d_candidate = d + 2 * n;

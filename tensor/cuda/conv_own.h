@@ -22,9 +22,9 @@ inline int64_t Taps(const ConvShape& s) {
 }
 inline int64_t KernelSize(const ConvShape& s) { return Taps(s) * s.out_channels; }
 
-// Logs a warning that the directions which are false in `can` (forward, the gradient of the input,
-// the gradient of the kernel) are computed by our own slow kernels, and `why`. Does nothing if all
-// are true. Each Engine logs only its first such warning.
+// Logs a warning with `why`, that our own slow kernels compute the directions which are false in
+// `can` (forward, the gradient of the input, the gradient of the kernel). Does nothing if all are
+// true. Each Engine logs only its first such warning.
 void SaySlow(Engine& engine, const ConvShape& s, const Directions& can, absl::string_view why);
 
 constexpr int64_t kTogether = 16;  // bytes read or written by cuDNN at once
@@ -68,7 +68,7 @@ class OwnConv2D : public Conv2D {
   const ConvShape s_;
 };
 
-// A convolution by cuDNN, whose filter is (out, h, w, in / groups) where ours has `out` last.
+// A convolution by cuDNN. cuDNN's filter is (out, h, w, in / groups); our kernel has `out` last.
 class LibraryConv2D : public OwnConv2D {
  protected:
   LibraryConv2D(Engine& engine, const ConvShape& s, std::unique_ptr<Convolution> convolution)
@@ -93,8 +93,9 @@ class LibraryConv2D : public OwnConv2D {
     SaySlow(engine_, s_, Directions{false, false, false}, "a tensor begins at no 16 bytes");
     return false;
   }
-  // Calls run(workspace) if the caller's operands are `ready`. If cuDNN refuses (UNIMPLEMENTED),
-  // nothing was computed and `can` becomes false for good; the caller then takes our own kernels.
+  // Calls run(workspace) if the caller has its operands (`ready`). If cuDNN refuses
+  // (UNIMPLEMENTED), nothing was computed and `can` becomes false for good; the caller then uses
+  // our own kernels.
   template <class Run>
   void Call(const char* what, bool& can, bool ready, const Run& run) {
     if (!ready || !engine_.ok()) return;

@@ -8,8 +8,8 @@
 
 namespace paracord::cuda {
 
-// Returns null if 16 bits are not expected to be faster for the shape, or cuDNN lacks an engine for
-// the output or one of the gradients.
+// Returns null if 16 bits are not allowed or not expected to be faster for the shape, or if cuDNN
+// lacks an engine for the output or one of the gradients.
 absl::StatusOr<std::unique_ptr<Conv2D>> MakeShortConv2D(Engine& engine, const ConvShape& s);
 
 }  // namespace paracord::cuda

@@ -1,5 +1,6 @@
-// The operations of ops.h over a Runtime (runtime.h): products by cuBLASLt, convolutions by cuDNN,
-// the rest by our own kernels. The operations are asynchronous; Finish returns their errors.
+// The operations of ops.h over a Runtime (runtime.h): products by cuBLAS, convolutions by cuDNN
+// where possible, the rest by our own kernels. The operations are asynchronous; Finish returns
+// their errors.
 #pragma once
 
 #include <memory>
@@ -10,10 +11,10 @@
 
 namespace paracord::cuda {
 
-// With `graphs`, repeated steps are launched as a CUDA graph (replay.h).
+// With `graphs`, a step that repeats is launched as a CUDA graph (replay.h).
 absl::StatusOr<std::unique_ptr<Ops>> MakeOps(std::unique_ptr<Runtime> runtime, bool graphs = true);
 
-// Like MakeOps, for a runtime of MakeToolkitGroup: the replica's `group` adds up arrays.
+// Like MakeOps, for a runtime from MakeToolkitGroup. The replica's `group` adds up arrays.
 absl::StatusOr<Replica> MakeReplica(std::unique_ptr<Runtime> runtime, bool graphs = true);
 
 }  // namespace paracord::cuda

@@ -92,7 +92,7 @@ struct LargestBody {
   PARACORD_HD void Finish(int64_t, float v) const { largest[0] = v; }
 };
 
-// Scales x by the power of two that fits the array's `largest` magnitude into float16, then by
+// Scales x by the power of two at which the array's `largest` magnitude fits into float16, then by
 // `down`, and rounds to float16.
 struct ToFloat16Body {
   struct Loaded {
@@ -108,8 +108,8 @@ struct ToFloat16Body {
   PARACORD_HD void Store(int64_t i, uint16_t v) const { y[i] = v; }
 };
 
-// Writes two factors: the factor that undoes the scales of a product's operands (alpha of cuBLAS),
-// and 0, the factor of the output's old contents (beta).
+// Writes two factors: the one that undoes the scales of a product's operands (alpha of cuBLAS), and
+// 0, by which the output's old contents are multiplied (beta).
 struct ProductFactorsBody {
   float up;    // undoes the scale `down` of ToFloat16Body for both operands
   In largest;  // the largest magnitudes of the two operands
@@ -120,7 +120,7 @@ struct ProductFactorsBody {
   }
 };
 
-// Adds the bias, if any, and applies a ReLU, if wanted, after a product or a convolution.
+// Adds the bias, if any, and applies a ReLU, if wanted, after a product or convolution.
 struct BiasBody {
   using Loaded = Bits;
   int64_t columns;

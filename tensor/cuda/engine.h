@@ -1,7 +1,7 @@
 // The common state of all operations on a GPU: the runtime, the streams, the first error, device
 // memory (memory.h), page-locked staging buffers (staging.h), and launching kernels. There are four
-// streams: computing, copies to the device, copies to the host, and all-reduces. All operations are
-// in order on the computing stream, which waits for uploads by events; downloads wait for the
+// streams: computing, copies to the device, copies to the host, and all-reduces. The computing
+// stream has all operations in order, and waits for uploads by events; downloads wait for the
 // computing stream. Owned by CudaOps; used by one thread at a time.
 #pragma once
 
@@ -24,7 +24,7 @@
 
 namespace paracord::cuda {
 
-// Names of scratch memory. Buffers in use at the same time have different names.
+// Names of scratch buffers. Buffers in use at the same time have different names.
 enum class Scratch {
   kPartial,
   kResult,
@@ -40,7 +40,7 @@ enum class Scratch {
   kCount
 };
 
-// The rows of a trace (spans.h): the work of each stream is shown in a row of its own.
+// The rows of a trace (spans.h): each stream has a row, which shows its work.
 enum Lane { kCompute, kToDevice, kToHost, kReduce };
 
 class Engine {
@@ -53,8 +53,8 @@ class Engine {
   Runtime& runtime() const { return *runtime_; }
   Stream stream() const { return compute_; }
   bool ok() const { return error_.ok(); }
-  // Returns false after an error and while memory is planned: then no operation but AllReduce,
-  // which other devices wait for, is issued.
+  // Returns false after an error and while memory is planned: then no operation is issued, except
+  // AllReduce after an error, because other devices wait for it.
   bool runs() const { return ok() && !memory_.planning(); }
   // Issues work on the computing stream by calling ask(), which returns a status. Returns false if
   // nothing was issued or ask() failed.
@@ -66,16 +66,16 @@ class Engine {
     spans_.End(kCompute, compute_);
     return ok();
   }
-  // Takes the status of a call. The first error is kept until Finish, and replaced by DATA_LOSS
-  // alone. Returns false if there is an error now or was one before.
+  // Takes the status of a call. The first error is kept until Finish; only a later DATA_LOSS
+  // replaces it. Returns false if this call or an earlier one since Finish has failed.
   bool Try(const char* what, const absl::Status& status);
   absl::Status Enter();
   absl::Status Finish();
 
-  // Logs a warning about something slow; only the first is logged.
+  // Logs a warning about something slow. Each Engine logs only its first such warning.
   void SaySlow(const std::string& what);
 
-  // Sets the precision of products and convolutions made from now on.
+  // Sets the precision of the products and convolutions that are made from now on.
   void AllowOperands(Operands operands) { operands_ = operands; }
   Operands operands() const { return operands_; }
 
@@ -102,14 +102,14 @@ class Engine {
   T* Work(Scratch name, int64_t count) {
     return static_cast<T*>(WorkBytes(name, static_cast<size_t>(count) * sizeof(T)));
   }
-  // The most bytes of workspace for a convolution made now.
+  // The most bytes of workspace that a convolution made now may use.
   size_t workspace_max() const;
   // Returns a device address for a number that Finish copies to `host`; null after an error.
   double* Result(double* host);
 
-  // Copies `key`, from which the operations issued next draw random numbers, to the device. The key
-  // differs between otherwise equal steps, which an argument of a kernel in a CUDA graph (replay.h)
-  // could not. Null after an error.
+  // Copies `key` to the device, from where the operations issued next draw random numbers. Even
+  // steps that are equal in all else have different keys; hence the key cannot be an argument of a
+  // kernel, which a CUDA graph (replay.h) repeats. Returns null after an error.
   const uint64_t* Key(uint64_t key);
 
   // Launches body(i) for every i below n.
@@ -174,11 +174,11 @@ class Engine {
   Event computed_ = nullptr, uploaded_ = nullptr, reduced_ = nullptr;
   bool group_lost_ = false;
   std::vector<Event> host_events_;
-  // The members from here to asked_count_, and error_, hold what was issued since the last Finish.
+  // The members from here to asked_count_, and error_, describe the work since the last Finish.
   std::vector<Awaited> awaited_;
   size_t next_awaited_ = 0;
   std::vector<Staged> downloads_;  // downloads that Finish copies from staging to the host
-  std::vector<double*> results_;   // index: result on the device; where Finish stores it
+  std::vector<double*> results_;   // [i]: where Finish stores the i-th result
   const double* asked_ = nullptr;  // where the first `asked_count_` results arrive on the host
   size_t asked_count_ = 0;
   std::vector<double> pageable_results_;
@@ -188,8 +188,8 @@ class Engine {
   std::array<Buffer, static_cast<size_t>(Scratch::kCount)> work_;
 };
 
-// How a reduction is cut over threads and blocks: depends on the shape alone, to make every GPU add
-// in the same order.
+// How a reduction is divided among threads and blocks. This depends on the shape alone, so that
+// every GPU adds in the same order.
 struct Cut {
   int bits = 0;
   int parts = 1;
@@ -207,7 +207,7 @@ void Engine::Reduce(const char* name, int64_t outputs, int64_t count, bool acros
   const Cut cut = CutFor(outputs, count, across, Body::kMaps);
   ReduceArgs<Body> args{body, outputs, count, cut.bits, across, cut.parts, nullptr};
   if (cut.parts > 1 || (memory_.planning() && !Body::kMaps)) {
-    // Fewer outputs may have more parts: planning takes the maximum of all shapes.
+    // Always the largest size, for planning: a shape with fewer outputs may have more parts.
     auto* partial = Work<typename Body::Value>(Scratch::kPartial, kPartialMax);
     if (partial == nullptr) return;
     args.partial = partial;

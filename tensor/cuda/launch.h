@@ -32,7 +32,7 @@ concept OfColumns = InSteps<Body> && requires(const Body& body) {
   body.Of(0);
 };
 
-// A reduction that loads kAhead elements before it takes them, with Load(i, k) and Take(loaded,
+// A reduction that loads kAhead elements before it adds them; it has Load(i, k) and Take(loaded,
 // value) in place of Add. A reduction writes little and needs more loads in flight than a map.
 constexpr int kAhead = 8;
 template <class Body>
@@ -45,7 +45,7 @@ template <class Body>
 concept OfOutputs = LoadsAhead<Body> && requires(const Body& body) {
   body.Of(0, 0);
 };
-// A reduction that loads by Load(From(i), k); each thread computes From once per output.
+// A reduction that loads by Load(From(i), k); each thread computes From(i) once per output.
 template <class Body>
 concept FromOutputs = LoadsAhead<Body> && requires(const Body& body) {
   body.From(0);
@@ -55,7 +55,7 @@ template <class Body>
 struct MapArgs {
   Body body;
   int64_t n = 0;
-  bool repeats = false;  // with OfColumns: Of is equal for all elements of a thread
+  bool repeats = false;  // with OfColumns: Of(i) is equal for all elements of a thread
   // Computes the elements of a thread: i, i + step and so on.
   PARACORD_HD void Own(int64_t i, int64_t step) const {
     if (i >= n) return;
@@ -109,7 +109,7 @@ struct ReduceArgs {
   PARACORD_HD int LaneOf(int thread) const {
     return across ? thread >> bits : thread & (lanes() - 1);
   }
-  // The index of a lane's value in the block's shared memory; neighbouring threads have neighbours.
+  // The index of a lane's value in the block's shared memory, next to that of the next thread.
   PARACORD_HD int SlotOf(int output, int lane) const {
     return across ? (lane << bits) + output : (output << (kThreadBits - bits)) + lane;
   }
@@ -165,7 +165,7 @@ struct ReduceArgs {
   }
 };
 
-// Merges the partial results of a reduction in parts, and finishes it.
+// Merges the partial results of a reduction in parts, and finishes the reduction.
 template <class Body>
 struct JoinParts {
   using Value = typename Body::Value;

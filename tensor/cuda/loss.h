@@ -89,7 +89,7 @@ struct LossRows {
   }
 };
 
-// Sums each row's probabilities; if targets are class indices, each probability is clipped first.
+// Sums each row's probabilities. If targets are class indices, each probability is clipped before.
 struct ProbabilitySumBody {
   using Value = float;
   static constexpr bool kMaps = false;
@@ -201,8 +201,8 @@ struct LossBody {
     v.a += static_cast<double>(t);
     v.b += static_cast<double>(t) * static_cast<double>(x);
   }
-  // Adds a probability p with target t. a: the loss; b: the sum, over the classes, of the loss'
-  // slope times the class' share p / sum.
+  // Adds a probability p with target t. a: the loss; b: the sum, over the classes, of the slope of
+  // the class' loss times the class' share p / sum.
   PARACORD_HD void AddProbability(int64_t r, float p, float t, Value& v) const {
     if (Sparse()) {
       v.a += static_cast<double>(formulas::SparseOfProbability::At(p, t, rows.sums[r]).loss);
@@ -212,7 +212,7 @@ struct LossBody {
     if (t != 0) v.a -= static_cast<double>(t * std::log(clipped));
     if (share == clipped) v.b += static_cast<double>(-t / clipped * share);
   }
-  // Merges a value that occurs `ties` times into the largest value, exp.top, and its count.
+  // Merges a value that occurs `ties` times into v's largest value, exp.top, and its count, v.ties.
   PARACORD_HD static void Larger(float value, int64_t ties, Value& v) {
     if (value == v.exp.top) {
       v.ties += ties;

@@ -1,8 +1,9 @@
 // Allocates the device's memory. While a plan is made, allocations take nothing from the device and
-// only get places in an address range that nobody may access. The end of the plan takes the highest
-// end of these places from the device, as an arena, and later allocations get places in the arena.
-// An allocation without room in the arena, or without a plan, is taken from the device separately.
-// Owned by the engine; used by one thread at a time.
+// only get places in an address range that nobody may access. The end of the plan takes an arena
+// from the device: one piece of memory, with room for all these places and for the bytes that the
+// caller wants besides. Later allocations get places in the arena. An allocation without room in
+// the arena, or without a plan, is taken from the device separately. Owned by the engine; used by
+// one thread at a time.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +16,7 @@
 
 namespace paracord::cuda {
 
-// Places in a range of bytes that grows as needed, allocated first-fit. Accesses no memory there.
+// Allocates places, first-fit, in a range of bytes that grows as needed. Accesses no memory.
 class Places {
  public:
   size_t Take(size_t bytes);
@@ -39,7 +40,7 @@ class DeviceMemory {
 
   absl::StatusOr<void*> Take(size_t bytes);
   absl::Status Give(void* memory);
-  // False if there is an arena without room for `bytes`: Take would allocate from the device.
+  // False if there is an arena that has no room for `bytes`: Take would allocate from the device.
   bool HasPlace(size_t bytes) const {
     return arena_ == nullptr || places_.Find(Padded(bytes)) + Padded(bytes) <= arena_bytes_;
   }
@@ -48,8 +49,9 @@ class DeviceMemory {
   // Begins a plan. Called at most once, before the first Take; all memory taken during the plan
   // must be given back before EndPlan.
   void BeginPlan() { planning_ = true; }
-  // Takes an arena for the planned places and `before` bytes more. Planning has ended even after an
-  // error: RESOURCE_EXHAUSTED if the device has too little, INTERNAL if memory was not given back.
+  // Takes an arena of planned() bytes and `before` bytes more, for allocations that the caller
+  // makes right after the plan. Ends the planning even if it returns an error: RESOURCE_EXHAUSTED
+  // if the device has too little memory, INTERNAL if memory was not given back.
   absl::Status EndPlan(size_t before);
   bool planning() const { return planning_; }
   // The bytes planned so far.

@@ -1,5 +1,5 @@
-// Kernel bodies of normalisation. A group is a set of elements with a common mean: a column over
-// its rows, or a row over its columns.
+// Kernel bodies of normalisation. A group is a set of elements with a common mean: the elements of
+// a column, or the elements of a row.
 #pragma once
 
 #include <cmath>
@@ -49,7 +49,7 @@ PARACORD_HD inline float Factor(float variance, float epsilon) {
   return 1.f / std::sqrt(variance + epsilon);
 }
 
-// The numbers that an element is normalised with.
+// The numbers by which an element is normalised.
 struct NormColumn {
   float mean, factor, scale, offset;
   PARACORD_HD float Normal(float x) const { return (x - mean) * factor; }
@@ -163,7 +163,7 @@ struct NormColumnBackwardBody {
   PARACORD_HD void Store(int64_t i, float v) const { dx.Store(i, v); }
 };
 
-// Computes dx of a normalisation by row: first the row's sums, then its elements.
+// Computes dx of a normalisation by row: first the sums of a row, then dx of the row's elements.
 struct NormRowBackwardBody {
   using Value = SumAndDot;
   static constexpr bool kMaps = true;

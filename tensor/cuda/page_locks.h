@@ -14,8 +14,8 @@ namespace paracord::cuda {
 
 class PageLocks {
  public:
-  // Calls lock(), which page-locks the memory and returns a status, unless the memory is already
-  // locked here.
+  // Calls lock(), which page-locks the memory and returns a status, unless this object has locked
+  // the memory from this address on, for `bytes` or more, already.
   template <class Do>
   absl::Status Lock(const void* memory, size_t bytes, const Do& lock) {
     const MutexLock guard(mu_);
@@ -28,7 +28,7 @@ class PageLocks {
     locked_[memory] = {bytes, 1};
     return absl::OkStatus();
   }
-  // Undoes a Lock that returned OK. The last Unlock calls unlock().
+  // Undoes a Lock that returned OK. The last Unlock of an address calls unlock().
   template <class Do>
   absl::Status Unlock(const void* memory, const Do& unlock) {
     const MutexLock guard(mu_);

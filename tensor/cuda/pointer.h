@@ -20,8 +20,8 @@ using Ptr = T*;
 
 #else
 
-// Return true if the access is allowed. Otherwise the access was recorded as an error and must be
-// skipped.
+// Return true if the access is allowed. Otherwise they have recorded an error, and the caller must
+// skip the access.
 bool MayRead(const void* at, size_t bytes);
 bool MayWrite(const void* at, size_t bytes);
 
@@ -80,12 +80,12 @@ class Ptr {
 using In = Ptr<const float>;
 using Out = Ptr<float>;
 
-// The raw bits of a loaded number. Conversion waits until use, to keep several loads in flight per
-// thread for any type.
+// The raw bits of a loaded number. They are converted when used, not when loaded, to keep several
+// loads in flight per thread for any type.
 using Bits = uint32_t;
 
-// An array of float32 or of bfloat16. All threads of a launch have the same type: a single kernel
-// serves both types.
+// An array of float32 or of bfloat16. The type is known at run time only and equal for all threads
+// of a launch: one kernel serves both types.
 template <class Float, class Short>
 struct AnyOf {
   PARACORD_HD Bits Load(int64_t i) const {

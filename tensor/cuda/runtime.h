@@ -1,7 +1,7 @@
-// The only interface to CUDA: the CUDA runtime, cuBLAS, cuDNN, NCCL. ToolkitRuntime makes the real
-// calls; tests/cuda_host implements the interface on the processor, to run and check the engine
-// without a GPU. Arguments are as documented in those libraries. Used by one thread at a time,
-// except AbortGroup.
+// The engine's only interface to CUDA: the CUDA runtime, cuBLAS, cuDNN, NCCL. ToolkitRuntime makes
+// the real calls; tests/cuda_host implements the interface on the processor, to run and check the
+// engine without a GPU. Arguments are as documented in those libraries. Used by one thread at a
+// time, except AbortGroup.
 #pragma once
 
 #include <cstddef>
@@ -74,16 +74,16 @@ struct ConvCall {
   size_t workspace_max = 0;  // the most bytes of workspace of an engine
 };
 
-// The directions of a convolution for which cuDNN has an engine: the output, and the gradients of x
-// (`data`) and of the kernel (`filter`).
+// The directions of a convolution for which cuDNN has an engine: `forward`, the output; `data`, the
+// gradient of x; `filter`, the gradient of the kernel.
 struct Directions {
   bool forward = true, data = true, filter = true;
   bool finishes = true;  // the forward engine also computes the shape's bias and ReLU
 };
 
 // A convolution with its chosen engines. Calls are asynchronous on the stream; the caller may use
-// only directions allowed by can(), and must pass tensors that begin at multiples of 16 bytes.
-// UNIMPLEMENTED: the engine refused at run time, and nothing was computed.
+// only directions that can() allows, and must pass tensors that begin at multiples of 16 bytes. A
+// call returns UNIMPLEMENTED if the engine refuses at run time; nothing was computed then.
 class Convolution {
  public:
   virtual ~Convolution() = default;
@@ -105,26 +105,27 @@ class Runtime {
   virtual bool has_bfloat16() const = 0;
   // Makes the runtime's device the calling thread's current device.
   virtual absl::Status UseDevice() = 0;
-  // Allocates device memory. RESOURCE_EXHAUSTED: the device has too little left; the message says
-  // how many bytes are needed and free.
+  // Allocates device memory. Returns RESOURCE_EXHAUSTED if the device has too little left; the
+  // message says how many bytes are needed and how many are free.
   virtual absl::StatusOr<void*> Malloc(size_t bytes) = 0;
   virtual absl::Status Free(void* memory) = 0;
   virtual absl::StatusOr<MemoryInfo> GetMemoryInfo() = 0;
-  // Hooks for a runtime that checks memory accesses. Part: from now on only parts of the allocation
-  // may be accessed. Use: these bytes become a part, with undefined contents. Unuse: the part ends.
-  // Parts must be gap_bytes() apart.
+  // Hooks for a runtime that checks memory accesses. Part: from now on only those bytes of the
+  // allocation may be accessed that Use makes a part. Use: makes bytes a part, with undefined
+  // contents. Unuse: ends a part. Parts must be gap_bytes() apart.
   virtual void Part(void* /*allocation*/) {}
   virtual void Use(void* /*part*/, size_t /*bytes*/) {}
   virtual void Unuse(void* /*part*/) {}
   virtual size_t gap_bytes() const { return 0; }
   // Copies between the host and the device. With page-locked host memory the copy is asynchronous,
-  // and the memory must stay unchanged until the stream is done. Pageable memory may change as soon
-  // as a copy to the device returns; as a destination it must stay until the stream is done.
+  // and the memory must stay unchanged until the stream is done. A pageable source may change when
+  // Copy returns; a pageable destination must stay until the stream is done.
   virtual absl::Status Copy(CopyKind kind, const void* from, void* to, size_t bytes,
                             Stream stream) = 0;
   // Page-locked host memory: AllocateHost allocates, PageLockHost locks existing memory, whose
-  // pages must hold nothing else. Several runtimes may lock the same memory; the last unlock frees
-  // the pages (page_locks.h). ALREADY_EXISTS: code outside the runtimes has locked the memory.
+  // pages must hold nothing else. Several runtimes may lock the same memory; the last unlock
+  // unlocks the pages (page_locks.h). ALREADY_EXISTS: code outside the runtimes has locked the
+  // memory.
   virtual absl::StatusOr<void*> AllocateHost(size_t bytes) = 0;
   virtual absl::Status FreeHost(void* memory) = 0;
   virtual absl::Status PageLockHost(const void* memory, size_t bytes) = 0;
@@ -139,8 +140,8 @@ class Runtime {
   // Returns the time between two timed events, both recorded and reached.
   virtual absl::StatusOr<float> ElapsedMs(Event from, Event to) = 0;
   virtual absl::Status DestroyEvent(Event event) = 0;
-  // Creates an event for AwaitEvent. If its record is captured, every launch of the graph records
-  // the event; destroy the graph before the event.
+  // Creates an event for AwaitEvent. If a Record of the event is captured, every launch of the
+  // graph records the event; the graph must be destroyed before the event.
   virtual absl::StatusOr<Event> CreateHostEvent() = 0;
   // Blocks the thread, without spinning, until the stream has reached the last Record of the event.
   // DATA_LOSS after AbortGroup.

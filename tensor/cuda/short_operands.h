@@ -1,6 +1,6 @@
 // Rounds the two operands of a product or a convolution to 16 bits for tensor cores: to bfloat16,
-// or to float16, each operand scaled by the power of two that fits its largest magnitude. Neither
-// small gradients nor unbounded values then leave float16's range.
+// or to float16, where each operand is first scaled by a power of two at which its largest
+// magnitude fits. Small gradients and unbounded values then do not leave float16's range.
 #pragma once
 
 #include "tensor/cuda/engine.h"
@@ -14,8 +14,8 @@ class ShortOperands {
   ShortOperands(Engine& engine, Operands operands, int headroom = 0)
       : engine_(engine), operands_(operands), headroom_(headroom) {}
 
-  // True if rounding `numbers` numbers is expected to take less time than 16 bits save in
-  // `multiplications` multiplications. False if the operands are not of 16 bits.
+  // True if rounding `numbers` numbers is expected to take less time than multiplying in 16 bits
+  // saves in `multiplications` multiplications. False if the operands are not of 16 bits.
   bool AreWorth(int64_t multiplications, int64_t numbers) const;
   // Returns scratch memory for n numbers of operand 0 or 1; null after an error.
   uint16_t* Room(int operand, int64_t n);

@@ -108,7 +108,7 @@ PARACORD_HD inline void SparsemaxRow(int64_t columns, In x, Out y) {
     y[c] = v > 0 ? v : 0.f;
   }
 }
-// dx may be dy, because each element is read before being written.
+// dx may be the same array as dy.
 PARACORD_HD inline void SparsemaxBackwardRow(int64_t columns, In x, In y, In dy, Out dx) {
   int64_t support = 0;
   float sum = 0;

@@ -22,14 +22,15 @@ class Spans {
   // Ends the lane's last span.
   void End(int lane, Stream stream);
   // Returns the ended spans since the last Take, and records spans from now on if `on` is true. The
-  // streams must be idle. Spans are lost, without an error, if an event fails or above 4096 spans.
+  // streams must be idle. Spans are lost, without an error, if an event fails or a step has more
+  // than 4096.
   std::vector<DeviceSpan> Take(bool on);
 
  private:
   struct Span {
     const char* name = "";
     int lane = 0;
-    size_t begin = 0, end = 0;  // indices in events_; an `end` of 0: the span has not ended
+    size_t begin = 0, end = 0;  // indices in events_; `end` is 0 until the span ends
   };
   size_t NewEvent(Stream stream);
 

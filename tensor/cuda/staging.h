@@ -1,7 +1,7 @@
-// Page-locked host memory, copied by the GPU itself (DMA): staging buffers for copies of pageable
-// memory, and a list of other host memory that is page-locked. Calls of Take with equal sizes after
-// each Reset get equal addresses once all buffers fit in one chunk, as graphs need (replay.h).
-// Owned by the engine; used by one thread at a time.
+// Page-locked host memory, which the GPU copies itself (DMA): staging buffers for copies, and a
+// list of other host memory that is page-locked. Calls of Take with equal sizes after each Reset
+// get equal addresses once all buffers fit in one chunk, as graphs need (replay.h). Owned by the
+// engine; used by one thread at a time.
 #pragma once
 
 #include <cstddef>
@@ -18,14 +18,14 @@ class Staging {
   // Frees the buffers and unlocks memory; no copy may be in flight.
   ~Staging();
 
-  // Returns a staging buffer, valid until Reset. Null if the buffers would exceed 1 GiB or the
-  // system locks no more memory; the caller then copies without staging.
+  // Returns a staging buffer, valid until Reset. Returns null if the buffers would exceed 1 GiB or
+  // the system locks no more memory; the caller then copies without staging.
   void* Take(size_t bytes);
   // Ends the use of all buffers from Take; no copy may be in flight.
   void Reset();
 
-  // Page-locks memory that stays mapped for this object's life, if the memory begins at a page; its
-  // pages must hold nothing else. A second call for an address does nothing.
+  // Page-locks memory that stays mapped for this object's life, if the memory begins a page. The
+  // memory's pages must hold nothing else. A second call for an address does nothing.
   void PageLock(const void* memory, size_t bytes);
   bool IsPageLocked(const void* memory, size_t bytes) const;
 

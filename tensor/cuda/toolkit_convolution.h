@@ -11,9 +11,9 @@
 
 namespace paracord::cuda {
 
-// The device's handle must outlive the convolution, which sets the handle's stream at every call.
-// UNIMPLEMENTED: no direction has an engine, or a deterministic engine where the options require
-// one.
+// The handle of `device` must outlive the convolution, which sets the handle's stream at every
+// call. Returns UNIMPLEMENTED if no direction has an engine or, where the options require one, a
+// deterministic engine.
 absl::StatusOr<std::unique_ptr<Convolution>> MakeToolkitConvolution(const Libraries& libraries,
                                                                     const PlanDevice& device,
                                                                     const ToolkitOptions& options,

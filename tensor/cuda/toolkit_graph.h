@@ -16,8 +16,9 @@
 
 namespace paracord::cuda {
 
-// Returns the error of a cuDNN call as a status: UNIMPLEMENTED if cuDNN refuses the operation;
-// errors of the machine (no usable GPU, no memory) get the codes of StatusOf (toolkit_status.h).
+// Returns the error of a cuDNN call as a status. The code is UNIMPLEMENTED if cuDNN refuses the
+// operation; errors of the machine (no usable GPU, no memory) get the codes of StatusOf
+// (toolkit_status.h).
 absl::Status RefusalOf(const Libraries& libraries, const char* call, cudnnStatus_t status);
 
 constexpr cudnnBackendAttributeType_t TypeOf(const int64_t&) { return CUDNN_TYPE_INT64; }
@@ -48,7 +49,7 @@ constexpr cudnnBackendAttributeType_t TypeOf(const cudnnBackendBehaviorNote_t&) 
   return CUDNN_TYPE_BEHAVIOR_NOTE;
 }
 
-// A cuDNN descriptor: gets attributes by Set, is finalized by Finish, and may then become an
+// A cuDNN descriptor. It gets attributes by Set, is finalized by Finish, and may then become an
 // attribute of other descriptors, which copy it. After an error every Set does nothing, and Finish
 // returns the error.
 class Descriptor {
@@ -86,7 +87,7 @@ class Descriptor {
   absl::StatusOr<int64_t> Get(cudnnBackendAttributeName_t name, std::span<T> values) const {
     return Get(name, TypeOf(T()), static_cast<int64_t>(values.size()), values.data());
   }
-  // Like the Get above, into descriptors made for the attribute's type.
+  // Like the Get above; `parts` are descriptors made for the attribute's type.
   absl::StatusOr<int64_t> Get(cudnnBackendAttributeName_t name, std::span<Descriptor> parts) const;
 
   cudnnBackendDescriptor_t get() const { return descriptor_; }
@@ -124,7 +125,7 @@ struct Bound {
 class Plan {
  public:
   // Chooses the first engine proposed by cuDNN that keeps to the limits and is not compiled at run
-  // time. UNIMPLEMENTED: there is none, or cuDNN refuses the graph of the operations.
+  // time. Returns UNIMPLEMENTED if there is none, or if cuDNN refuses the graph of the operations.
   static absl::StatusOr<Plan> Choose(const Libraries& libraries, const PlanDevice& device,
                                      std::span<const Descriptor> operations,
                                      const PlanLimits& limits);
@@ -133,7 +134,7 @@ class Plan {
   // The engine's number among cuDNN's engines for such a graph. Engine 0 supports the most graphs
   // and is the slowest.
   int64_t engine() const { return engine_; }
-  // Runs asynchronously on the handle's stream. UNIMPLEMENTED: the engine refused, and nothing was
+  // Runs asynchronously on the handle's stream. UNIMPLEMENTED: the engine refused; nothing was
   // computed.
   absl::Status Run(cudnnHandle_t handle, std::span<const Bound> tensors, void* workspace) const;
 

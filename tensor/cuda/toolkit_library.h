@@ -51,10 +51,10 @@ struct Libraries {
 #undef PARACORD_POINTER
 };
 
-// Opens both libraries; names are as for dlopen. The error names the missing library or function.
+// Opens both libraries; names are as for dlopen. The error names what is missing.
 absl::StatusOr<const Libraries*> OpenLibraries(const std::string& cublas, const std::string& cudnn);
 
-// Opens the library at `name`. The error begins with `what`, the library's name for readers.
+// Opens a library; `name` is as for dlopen. The error begins with `what`.
 absl::StatusOr<void*> OpenLibrary(const char* what, const std::string& name);
 // Checks that `parts`, files that the library will open itself, exist beside the library or on the
 // loader's path. The error names the missing file.

@@ -1,5 +1,5 @@
 // Products by cuBLASLt, with bias and ReLU as a fused epilogue. The algorithm is chosen at the
-// first product of each shape and alignment, and kept for up to 4096 of them.
+// first product of each shape and alignment, and kept; after 4096 choices all are forgotten.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +17,8 @@ namespace paracord::cuda {
 
 class ToolkitProducts {
  public:
-  // All arguments must outlive this object. The workspace is device memory, used on a single
-  // stream.
+  // All arguments must outlive this object. The workspace is device memory; all products must run
+  // on one stream, because they share the workspace.
   ToolkitProducts(const Libraries& libraries, cublasLtHandle_t handle, void* workspace,
                   size_t workspace_bytes)
       : libraries_(libraries),
@@ -27,7 +27,7 @@ class ToolkitProducts {
         workspace_bytes_(workspace_bytes) {}
 
   // Runs the product asynchronously on the stream. Returns false, having computed nothing, if
-  // cuBLASLt has no algorithm. Unless `tf32` is true, operands of kTf32 are computed as kFloat32.
+  // cuBLASLt has no algorithm. If `tf32` is false, operands of kTf32 are computed as kFloat32.
   absl::StatusOr<bool> Run(const GemmCall& call, bool tf32, Stream stream);
 
  private:

@@ -20,7 +20,7 @@ struct ToolkitOptions {
 absl::StatusOr<int> CountDevices();
 absl::StatusOr<std::unique_ptr<Runtime>> MakeToolkitRuntime(int device,
                                                             const ToolkitOptions& options);
-// Makes the runtimes of some devices, given by their numbers, joined in a group by NCCL. The error
+// Makes the runtimes of `devices`, which are numbers of GPUs, joined in a group by NCCL. The error
 // names the device, the call of NCCL, or what NCCL lacks.
 absl::StatusOr<std::vector<std::unique_ptr<Runtime>>> MakeToolkitGroup(
     std::span<const int> devices, const ToolkitOptions& options);

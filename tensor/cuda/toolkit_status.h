@@ -64,8 +64,8 @@ inline absl::Status StatusOf(const Libraries& libraries, const char* call, cudnn
                       absl::StrCat(call, ": ", libraries.cudnnGetErrorString(status)));
 }
 
-// True if the error is about the machine (cuDNN can compute nothing here, or memory is short)
-// rather than an unsupported convolution or algorithm.
+// True if the error is about the machine (cuDNN can compute nothing here, or memory is short);
+// false if it is about an unsupported convolution or algorithm.
 inline bool IsOfMachine(cudnnStatus_t status) {
   switch (status) {
     case CUDNN_STATUS_SUCCESS:

@@ -14,9 +14,9 @@ constexpr int kAxesMax = 8;
 
 // A Walk of 1 to kAxesMax axes, as a kernel argument.
 struct Axes {
-  // The most elements of a thread. They differ only in the index along the outermost axis, where
-  // they are as far apart as possible: neighbouring threads have neighbouring elements, and a
-  // thread's index is divided into axes once for all its elements.
+  // The most elements of a thread. A thread's elements differ only in the index along the outermost
+  // axis, where they are as far apart as possible: neighbouring threads have neighbouring elements,
+  // and a thread divides its index into axes once for all its elements.
   static constexpr int kTogether = 4;
   int count = 1;
   int64_t dims[kAxesMax] = {1}, a[kAxesMax] = {}, b[kAxesMax] = {}, y[kAxesMax] = {};
@@ -43,8 +43,8 @@ struct Axes {
     at.first = static_cast<int64_t>(i);
     return Further(at, at.first);
   }
-  // The offsets of the first element of thread i. Divides in 32 bits if the total allows, which is
-  // several times as fast.
+  // The offsets of the first element of thread i. Divides in 32 bits if `total` allows, which is
+  // several times as fast as in 64 bits.
   PARACORD_HD At Of(int64_t i) const {
     return total <= 0x7fffffff ? By(static_cast<uint32_t>(i)) : By(static_cast<uint64_t>(i));
   }
@@ -53,7 +53,7 @@ struct Axes {
   }
   PARACORD_HD int64_t Apart() const { return (dims[0] + kTogether - 1) / kTogether; }
   int64_t Threads() const { return total == 0 ? 0 : total / dims[0] * Apart(); }
-  // Calls work(k, at of element k) for each of the thread's elements, from the first one's `at`.
+  // Calls work(k, at of element k) for each of the thread's elements; `at` is that of the first.
   template <class Work>
   PARACORD_HD void Together(const At& at, const Work& work) const {
     const int64_t apart = Apart();

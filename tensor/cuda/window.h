@@ -17,14 +17,14 @@ PARACORD_HD inline Pixel PixelOf(int64_t i, int64_t height, int64_t width, int64
   return {y / height, y % height, x % width, i % channels};
 }
 
-// The pixel of an axis under tap `at` of window `out`; -1 outside of the image.
+// The pixel of an axis under tap `at` of window `out`; -1 if the tap is outside of the image.
 PARACORD_HD inline int64_t TapOf(const WindowAxis& axis, int64_t out, int64_t at) {
   const int64_t in = out * axis.stride + at * axis.dilation - axis.pad_before;
   return in >= 0 && in < axis.in ? in : -1;
 }
 
-// A range of an axis that contains all windows with a tap over pixel `in`. Windows and taps of an
-// axis are counted in ints, to save registers in the loop over both axes.
+// A range of the windows of an axis that contains all windows with a tap over pixel `in`. Windows
+// and taps of an axis are counted in ints, to save registers in the loop over both axes.
 struct Windows {
   int begin, end;
 };
