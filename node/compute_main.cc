@@ -1,4 +1,4 @@
-#include "worker/compute_main.h"
+#include "node/compute_main.h"
 
 #include <algorithm>
 #include <memory>

@@ -8,8 +8,8 @@
 #include "config/cluster.h"
 #include "coordinator/coordinator_process.h"
 #include "daemon/daemon_process.h"
+#include "node/compute_main.h"
 #include "server/ps_process.h"
-#include "worker/compute_main.h"
 #include "worker/worker.h"
 
 namespace paracord {

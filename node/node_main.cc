@@ -1,4 +1,4 @@
-#include "worker/node_main.h"
+#include "node/node_main.h"
 
 #include <algorithm>
 #include <memory>

@@ -16,9 +16,9 @@
 #include "common/status_macros.h"
 #include "config/nodes.h"
 #include "daemon/daemon_process.h"
-#include "worker/compute_main.h"
+#include "node/compute_main.h"
+#include "node/node_main.h"
 #include "worker/evaluator.h"
-#include "worker/node_main.h"
 #include "worker/worker.h"
 
 namespace paracord {
