@@ -1,5 +1,6 @@
 // Runs several ways of doing a task in turns, so that the noise of the machine hits every way
-// alike. Prints medians, quartiles, and the ratio of a way to another, its reference. One thread.
+// alike. Prints medians, quartiles, and the ratio of a way to another, its reference. Not
+// thread-safe, but for Seconds and CpuSecondsOf.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +24,7 @@ struct Timing {
   double median = 0;  // seconds
   double low = 0;     // `low` and `high` are the first and third quartile, in seconds
   double high = 0;
-  double cpu = 0;  // median CPU seconds of this process and the one of CountProcess
+  double cpu = 0;  // median CPU seconds of this process plus those of CountProcess's process
 };
 
 double Seconds();              // on a monotonic clock
@@ -31,9 +32,9 @@ double CpuSecondsOf(int pid);  // CPU time that process `pid` has used; 0: this 
 // Returns the quantile `q` (0.5: the median) of the values, or 0 if there are none.
 double Quantile(std::vector<double> values, double q);
 
-// Parses the flags of a benchmark, and --json, with which results are printed as JSON, one a line,
-// and nothing else is printed. Returns an exit code if the program must exit: after --help or a
-// wrong flag, of which the text has been printed, or if standard output cannot be replaced.
+// Parses the flags of a benchmark and --json. With --json, standard output gets only the results,
+// as JSON, one a line. Returns an exit code if the program must exit: after --help or a wrong flag
+// (the help or the error has been printed), or if standard output cannot be redirected for --json.
 std::optional<int> ParseBench(Flags& flags, int argc, char** argv);
 
 struct Result {
@@ -47,7 +48,7 @@ struct Result {
 };
 void PrintResult(const Result& result);  // prints nothing without --json
 
-// From now on, CPU times include those of process `pid`, and of no process given before.
+// From now on, Timing::cpu includes the time of process `pid`, and of no process given before.
 void CountProcess(int pid);
 
 // Runs each way once untimed, then `rounds` times each way in turn. Returns a timing for each way.

@@ -10,8 +10,9 @@
 namespace paracord {
 
 // Returns lines for people. `left` are the columns that no input takes. `by_order` are the names of
-// the columns of numbers that inputs with other names take, because the columns come first in the
-// file. Unless `by_order` is empty, columns of numbers in `left` are a warning.
+// columns of numbers that inputs with other names take, because these columns come first in the
+// file. If there are such columns, the line about columns of numbers in `left` is a warning,
+// because an input may have taken a wrong column; columns that only number the rows do not count.
 std::vector<std::string> LeftColumnLines(const std::vector<ColumnLook>& left,
                                          const std::vector<std::string>& by_order);
 

@@ -1,7 +1,7 @@
 // The daemons of a cluster on this machine. Each is a child process, which may be restarted when it
-// dies. A drain stops them in the order of their roles. Ctrl-C does not reach the daemons, which
-// have sessions of their own. With SshOptions the child processes are ssh, and the daemons run on
-// other hosts. In a cluster without ps, workers hold the variables and worker:0 is also the
+// dies. A drain stops them role by role, or all at once without ps. Ctrl-C does not reach them, as
+// they have sessions of their own. With SshOptions the child processes are ssh, and the daemons run
+// on other hosts. In a cluster without ps, workers hold the variables and worker:0 is also the
 // coordinator. Used in one thread.
 #pragma once
 
@@ -77,7 +77,7 @@ class LocalCluster {
 
   struct Death {
     std::string task;
-    std::string how;   // "exit code 3" or "signal 9", and the reason if it is known
+    std::string how;   // "exit code 3" or "signal 9", and the reason if known, or why no start
     int code = 0;      // the exit code, or 128 + the signal
     std::string then;  // such as "and was restarted"; "": the daemon stays away
     std::string log;   // path of the log
@@ -91,7 +91,8 @@ class LocalCluster {
   // ever before, so that replayed batches cannot keep a crash loop going. A failed start counts as
   // a death. The caller calls Reap repeatedly.
   std::vector<Death> Reap();
-  // Tells how many batches the job's ledgers have: after a restored ps, maybe fewer than before.
+  // To be called with the number of batches that the job has applied. The largest number counts:
+  // after a ps was restored it may be smaller than before.
   void BatchesApplied(uint64_t applied) { furthest_ = std::max(furthest_, applied); }
   // The first daemon that is not restarted although the job needs it: a process that holds
   // variables, the last worker, or a coordinator that was killed too often. Nullopt while there is

@@ -18,9 +18,9 @@ namespace paracord {
 nlohmann::json ReadModel(const nlohmann::json& document, Files* files, const BaseDirectory& base,
                          Problems& problems, const ModelTextFn& model_text);
 
-// If `converts` is true (the caller reads Keras files), makes a Keras file that the job names as
-// its model also its initial_weights, unless it names some. If `converts` is false, adds a problem
-// if initial_weights are a Keras file.
+// If `converts` is true, the caller can read saved models of Keras (.keras, .h5): if the job names
+// one as its model, and names no initial_weights, the same file becomes its initial_weights. If
+// `converts` is false, adds a problem if initial_weights are a file of Keras.
 void TakeKerasWeights(const nlohmann::json& document, const BaseDirectory& base, bool converts,
                       Job& job, Problems& problems);
 

@@ -13,8 +13,10 @@ namespace paracord {
 // neighbours; case is ignored), the first of equally near ones; "" if none is near.
 std::string NearestName(std::string_view wrong, std::span<const std::string_view> known);
 
-// Returns "; did you mean `batch`?". If no name is near, returns the list of all names, or "" if
-// the list is long. Names, which may come from a file, are shown as OneLine shows them, and cut.
+// Returns "; did you mean `batch`?". If no name is near, returns "; there is: a, b" with all names,
+// or
+// "" if there are none or too many. Names may come from a file: common/one_line.h makes them safe
+// to print, and cuts them off.
 std::string NearestHint(std::string_view wrong, std::span<const std::string_view> known);
 
 std::string JoinNames(std::span<const std::string_view> names);  // "a, b"

@@ -28,13 +28,14 @@ bool HasOneWorker(std::string_view strategy);
 // Whether the strategy is always synchronous: another `consistency` in the job conflicts with it.
 bool IsSynchronous(std::string_view strategy);
 
-// Whether only the cluster decides if a job has rounds: the job does not name its `consistency`,
-// and its strategy is "auto" or "parameter_server". Until the strategy is chosen, nobody knows
-// whether the job's keys about rounds, such as `round_batches`, are a mistake.
+// Whether the job leaves open if it has rounds: it does not name its `consistency`, and its
+// strategy is "auto" or "parameter_server". The chosen strategy, or the job in the directory, then
+// decides. Until then nobody knows whether the job's keys about rounds, such as `round_batches`,
+// are a mistake.
 bool WaitsForStrategy(const GuaranteesSpec& guarantees);
-// Returns the settings with which a job is read again once its strategy is chosen. This reading
-// checks the job as if its file named the strategy, or the `consistency` that follows. Empty if the
-// first reading has checked everything.
+// Returns the settings (KEY=VALUE) with which a job is read again once its strategy is chosen:
+// "strategy=" and `chosen` if that strategy is without ps, else "consistency=async" if keys about
+// rounds are still unchecked. Empty if the first reading has checked everything.
 std::vector<std::string> SettingsOf(const GuaranteesSpec& guarantees, const std::string& chosen);
 
 // The facts about a cluster that decide which strategies the cluster can run.
@@ -61,21 +62,21 @@ struct StrategyChoice {
 absl::StatusOr<StrategyChoice> ChooseStrategy(const GuaranteesSpec& guarantees, ClusterShape shape);
 
 // Called with the `guarantees` of a job that was read with its chosen strategy. INVALID_ARGUMENT
-// names `consistency` and --device if workers have several devices, which compute lanes of rounds,
-// but the job has no rounds.
+// names `consistency` and --device if the several devices of a worker are to compute lanes of
+// rounds, but the job has no rounds.
 absl::Status CheckDevices(const GuaranteesSpec& guarantees, const ClusterShape& shape);
 
-// INVALID_ARGUMENT names `copies`, and the strategy or the cluster's key, if a job has `copies` and
-// the cluster has fewer than two ps.
+// INVALID_ARGUMENT if a job has `copies` and the cluster has fewer than two ps. The error names
+// `copies`, and the strategy if that is without ps, else the key cluster.ps or the flag --ps.
 absl::Status CheckCopies(const Job& job, const ClusterShape& shape);
 
-// Returns the strategy of a job in training, and the reason for people: the cluster, if the cluster
-// would have led a job with the strategy "auto" to this strategy, else the job.
+// Returns the strategy of a job in training, and the reason for people: that of "auto", if "auto"
+// would have led to the same strategy in this cluster, else "the job says so".
 StrategyChoice ExplainStrategy(const GuaranteesSpec& guarantees, ClusterShape shape);
 
-// Returns the setting by which a continued job keeps the `consistency`, and so the `recovery`, of
-// `saved`, the job in its directory. Empty if `said`, the job as a person gives it now, names
-// `consistency` or a strategy that is always synchronous.
+// Returns the setting by which a job that goes on keeps the `consistency` of `saved`, the job in
+// the job's directory; its `recovery` follows from `consistency`. Empty if `said`, the job as a
+// person gives it now, names `consistency` or a strategy that is always synchronous.
 std::vector<std::string> KeptSettingsOf(const GuaranteesSpec& said, const GuaranteesSpec& saved);
 
 // A job, and the strategy that was chosen for it in a cluster.
@@ -85,11 +86,11 @@ struct JobInCluster {
 };
 using ReadJobFn = std::function<absl::StatusOr<Job>(std::span<const std::string> settings)>;
 using SavedJobFn = std::function<std::optional<Job>()>;
-// Reads a job for a cluster. `read` parses the job with settings (config/job_settings.h). ReadJobIn
-// calls `read` again with further settings: the saved job's `consistency`, and the chosen strategy.
-// `saved` returns the job that the directory holds, if any; it is called if the job names no
-// `consistency`, which is then the saved job's, whatever the cluster would choose. An error is one
-// of `read`, ChooseStrategy, CheckDevices or CheckCopies.
+// Reads a job for a cluster. `read` parses the job with settings (config/job_settings.h), and is
+// called again if KeptSettingsOf or SettingsOf returns more. `saved` returns the job in the job's
+// directory, if there is one. It is called if the job names no `consistency`: KeptSettingsOf then
+// applies before a strategy is chosen. An error is one of `read`, ChooseStrategy, CheckDevices or
+// CheckCopies.
 absl::StatusOr<JobInCluster> ReadJobIn(const ClusterShape& shape,
                                        std::span<const std::string> settings, const ReadJobFn& read,
                                        const SavedJobFn& saved = nullptr);

@@ -21,10 +21,10 @@ absl::Status Commit(Files& files, const std::string& checkpoints, const CommitRo
 // Writes the summary.json of a job that is done, from `complete`, the job's last manifest.
 absl::Status WriteDoneSummary(Files& files, const std::string& dir, const Manifest& complete);
 
-// Writes the summary.json of a job that ends under the coordinator of `generation`. ABORTED: a
-// newer coordinator leads. If the newer coordinator completed the job during this write,
-// WriteLastSummary puts the summary of the completed job back, from the newest manifest; if that
-// fails too, the error and the log say so.
+// Writes `contents` as the summary.json of a job that ends under the coordinator of `generation`.
+// ABORTED: a newer coordinator leads. If a newer coordinator completed the job during this write,
+// the summary of the completed job, from the newest manifest, replaces `contents`; if that second
+// write fails, the error and the log say so.
 absl::Status WriteLastSummary(Files& files, const std::string& dir, uint64_t generation,
                               const std::string& contents);
 

@@ -76,8 +76,8 @@ struct Batch {
   std::vector<Column> inputs;
   std::vector<Column> targets;
   // The weights of the examples: a Column for each output that has weights ("" is for all outputs).
-  // Without a Column, all examples count alike. An example has one weight, or one for each step of
-  // the output.
+  // Without a Column, all examples count alike. An example has one weight, or one for each time
+  // step of the output.
   std::vector<Column> weights;
   // The source and the record numbers of the examples, for errors that name file and record. The
   // source is null if the batch comes from no source.

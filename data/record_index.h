@@ -57,10 +57,10 @@ class RecordIndex {
   explicit RecordIndex(uint64_t entries_max = DataSpec().index_entries_max)
       : entries_max_(entries_max) {}
 
-  // To be called before the first Add(). Sets the limits of `spec`, and loads the saved index of
-  // the files `paths` if these files have not changed.
+  // To be called before the first Add(). Takes this index's limits from `spec`, and loads the saved
+  // index of the files `paths` if these files have not changed.
   void Recall(Files& files, const DataSpec& spec, std::span<const std::string> paths);
-  // To be called after the last Add(). Saves the index if Add() had to pass over a file. Returns
+  // To be called after the last Add(). Saves the index if Add() had to read through a file. Returns
   // DATA_LOSS if Recall() loaded an index and the files have changed since then.
   absl::Status Keep();
 

@@ -1,6 +1,6 @@
 // Reads protobuf's encoding (protobuf.dev/programming-guides/encoding), for messages of exchanges,
 // whose payload must not be copied. A field is a varint tag, number << 3 | wire type, and a value
-// of that type. Reads from any byte iterator. Plain values; any thread.
+// of that type. Reads from any byte iterator. A reader has no lock: one thread uses it at a time.
 #pragma once
 
 #include <cstdint>
@@ -41,8 +41,9 @@ class WireReader {
     return WireRead::kWrong;
   }
 
-  // Reads the tag of a field, which must have a valid number and, as in protobuf's parser, at most
-  // five bytes, even if it is padded.
+  // Reads the tag of a field. Returns kWrong if the field's number is 0 or above 2^29 - 1, or if
+  // the tag takes more than five bytes, as in protobuf's parser. A tag may be longer than it has to
+  // be.
   WireRead Tag(uint64_t& tag) {
     constexpr uint64_t kTagBytesMax = 5;
     const uint64_t before = left_;
@@ -57,7 +58,7 @@ class WireReader {
   uint64_t left_;
 };
 
-// The fields of a piece (proto: Piece) before its data.
+// A piece (proto: Piece), with the size of its data in place of the data.
 struct PieceHead {
   uint32_t partition = 0;
   uint64_t offset = 0;

@@ -14,8 +14,9 @@
 
 namespace paracord {
 
-// Among steps in a row with batches of equal sizes, the first kNewSteps may still allocate memory:
-// the host's staging memory grows in pieces in the first step and as a whole in the second.
+// Among consecutive steps with batches of equal sizes, the first kNewSteps may still allocate
+// memory: the host's staging memory grows piece by piece in the first step, and is replaced by a
+// single block in the second.
 inline constexpr int kNewSteps = 3;
 
 class GradientSum {
@@ -63,7 +64,8 @@ class GradientSum {
   // False while other replicas wait for this replica, from Begin to End of a step with sums, and
   // after Lose.
   bool ended() const { return ended_; }
-  // Called when the device has lost the step's sums: ended() stays false until the next Begin.
+  // Called when an error of the device has made the step's sums unusable: ended() stays false until
+  // the next Begin.
   void Lose() { ended_ = false; }
 
   // Remembers the order of the calls of Final in the last step, in which every summed gradient had

@@ -69,7 +69,8 @@ const NamedSpec* LossOf(const Job& job, const Endpoint& output, size_t index);
 // metrics without the name of an output belong to the outputs in order, one each, as in Keras.
 std::vector<NamedSpec> MetricsOf(const Job& job, const ModelSpec& model, size_t index);
 
-// Computes the weights of the rows of `count` examples, from example `first` on: products of the
+// Computes the weights of the rows of a loss (LossSpec: an example has a row for each of its steps)
+// of `count` examples, from example `first` on. A weight is the product of the
 // sample weight, `mask` (null: none), 0 if the target is ignore_class, and, with `by_class`, the
 // class weight. Returns false, and leaves `weights` unchanged, if none of these factors is given.
 bool RowWeights(const ModelHead& head, const Job& job, const Batch& batch, int64_t first,

@@ -29,15 +29,17 @@ class ProgramInputs {
   const TableIds& tables() const { return tables_; }
 
   absl::Status CheckShapes(const Batch& batch) const;
-  // Checks the ids of embeddings that neither TableIds::RowsOf nor Values checks. In inputs of
-  // whole numbers, refuses numbers that float32 would round. INVALID_ARGUMENT names the record.
+  // Checks the ids of embeddings of at most 2^24 rows, but for those that TableIds::RowsOf checks.
+  // In other inputs of whole numbers, refuses numbers that float32 would round. INVALID_ARGUMENT
+  // names the record.
   absl::Status CheckIds(const Batch& batch) const;
   // Returns the values of an input as the graph takes them. INVALID_ARGUMENT: an id is not in an
   // embedding of more than 2^24 rows; the error names the record.
   absl::StatusOr<std::span<const float>> Values(const Batch& batch, size_t input);
 
-  // Sets the rows of tables of the following batches, all of which must read these rows and no
-  // others; null: all rows. Returns the argument of Graph::UseRows.
+  // From now on tables have the rows `rows` alone, and each batch must be the one for which
+  // TableIds::RowsOf returned them; null: tables have all rows, and any batch may come. Returns the
+  // argument of Graph::UseRows.
   std::vector<int64_t> UseRows(std::shared_ptr<const NumberedRows> rows);
   bool has_rows() const { return rows_ != nullptr; }
 
@@ -54,7 +56,8 @@ class ProgramInputs {
   const std::vector<bool> whole_;
   const TableIds tables_;
   std::shared_ptr<const NumberedRows> rows_;  // the argument of the last UseRows
-  std::vector<std::vector<float>> row_ids_;   // indexed by input of the graph: results of Values
+  // Indexed by input of the graph: the results of Values for embeddings of more than 2^24 rows.
+  std::vector<std::vector<float>> row_ids_;
   std::vector<int64_t> whole_numbers_;        // scratch memory
 };
 

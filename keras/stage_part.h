@@ -1,8 +1,9 @@
 // A stage of a model cut into stages: runs the graph of a KerasProgram over the slices of a batch,
 // and exchanges values and gradients with the neighbouring stages. The last stage computes the
-// losses and metrics of all outputs, including outputs of earlier stages. On a single device the
-// gradient of a layer's output is a sum that begins with the loss's term; for equal bits, stages
-// add the terms in the order of a single device. Owned by the stage program. Train, Evaluate and
+// losses and metrics of all outputs, including outputs of earlier stages. It does so because a
+// single device adds the loss's gradient to that of a layer's output first, before the gradients
+// from layers that read the output: stages add in the same order, so that the results have the same
+// bits. Owned by the stage program. Train, Evaluate and
 // Predict are called on the stage's own thread; the other functions are called by the thread that
 // uses the stage program, while no stage computes.
 #pragma once
@@ -51,8 +52,9 @@ class StagePart {
 
  private:
   using Slices = KerasProgram::Slices;
-  // The terms of a slice's loss: of outputs, and of regularizers (Graph::Penalties,
-  // ActivityPenalties, BackwardNodes and EndUnread).
+  // The terms of a slice's loss. `heads` are the losses of outputs. The other terms are those of
+  // regularizers, by the function of Graph that computes them: Penalties, ActivityPenalties,
+  // BackwardNodes (`written`) and EndUnread (`unread`).
   struct SliceLoss {
     PendingSum heads, penalties, activities, written, unread;
   };
@@ -77,8 +79,10 @@ class StagePart {
   StageLinks& links_;
   // The state of the current run.
   std::vector<SliceLoss> losses_;        // indexed by slice
-  std::vector<double> divisors_;         // indexed by head; empty: not known yet
-  std::vector<PendingSum> head_losses_;  // indexed by head, in inference
+  // For each head (an output with a loss or metrics) the number by which the sum of its losses over
+  // the batch is divided; empty while it is not known.
+  std::vector<double> divisors_;
+  std::vector<PendingSum> head_losses_;  // indexed by head; set by Evaluate
   std::vector<MetricState> measured_;
   std::vector<Column> outputs_;
 };

@@ -18,9 +18,10 @@ namespace paracord {
 
 struct NumberedRows : TableRows {
   // Indexed by input of the graph: a number for each id; empty for an input that no table reads.
-  // The number is the index of the id's row in `ids`, but 1/2 in place of index 0 if that row is
-  // not of the id 0: the number 0 then means the id 0, which masks hide. -1 stands for an id
-  // without a row: no call uses the id, because its weight is 0 or a mask hides it.
+  // The number is the index of the id's row in TableRows::ids. Layers cut off its fraction: index 0
+  // is written as 1/2 unless its row is that of the id 0, so that the id 0, which masks hide, has
+  // the number 0 alone. -1 stands for an id without a row, which no layer uses because its weight
+  // is 0 or a mask hides it.
   std::vector<std::vector<float>> numbers;
 };
 
@@ -37,11 +38,12 @@ class TableIds {
   absl::StatusOr<std::shared_ptr<const NumberedRows>> RowsOf(const Batch& batch) const;
   // Whether the input has ids of a growing table.
   bool growing(size_t input) const;
-  // Returns for each table the most rows that a training batch can read, to plan memory.
+  // Returns placeholder rows, to plan memory: for each table as many as a training batch can read
+  // at most, and for each id of `batch` the number 0.
   std::shared_ptr<const NumberedRows> Widest(const Batch& batch) const;
 
  private:
-  // A call that reads a table of the group (Graph::IdReader).
+  // A call of a layer that reads a table of the group (Graph::IdReader).
   struct Reader {
     size_t input = 0;
     std::optional<size_t> weights = {};  // index in Batch::inputs
@@ -51,7 +53,7 @@ class TableIds {
   struct Group {
     std::vector<size_t> inputs;
     std::vector<size_t> variables;
-    size_t smallest = 0;  // the variable with the fewest rows
+    size_t smallest = 0;  // fixed tables: the variable with the fewest rows
     int64_t rows = 0;     // the rows of `smallest`
     uint64_t shards = 0;  // number of shards, if the tables grow; 0: fixed tables
     std::vector<Reader> readers = {};

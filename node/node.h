@@ -37,8 +37,8 @@ struct NodeOptions {
 struct NodeExecutors {
   Executor& worker;
   Executor& ps;
-  // Serves Exchange and Stage calls from the node's worker to the node's ps, and exchanges from
-  // anywhere that waited for slow readers (server/parked.h).
+  // Serves the calls Exchange and Stage from the node's worker to the node's ps, and exchanges from
+  // any worker that waited because other workers were slow to read their replies (server/parked.h).
   Executor& exchanges;
   // Serves all other calls between the node's roles, which are short. Queued behind a long push,
   // they would time out, and coordinator and worker would take each other for dead.

@@ -1,5 +1,6 @@
-// Checks for a job's program, be it a process or StableHLO: the columns of a batch must be as in
-// the schema, and the job must not have settings that only the program could apply. Pure functions.
+// Checks for jobs whose model is a program, be it a process or StableHLO: the columns of a batch
+// must be as in the schema, and the job must not set what the program decides itself. Pure
+// functions.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +13,13 @@
 
 namespace paracord {
 
-// INVALID_ARGUMENT, with a line for each, if the job has settings that only a program can apply.
+// INVALID_ARGUMENT, with a line for each, if the job sets `accumulate`, `precision`, `loss_weights`
+// or `class_weight`, which a program has to apply itself, to other than the default.
 absl::Status CheckOwnSettings(const Job& job);
 
 // Checks that a batch's column has the shape of the schema's column. `what`, here and below: the
 // kind of the column, such as "input", for texts of errors. `whole`: the program takes the column
-// as integers, so the column may hold integers that float32 cannot represent.
+// as integers, so the column may hold integers from 2^24 on, of which float32 has not every one.
 absl::Status CheckGivenColumn(const char* what, const Column& schema, const Column& column,
                               uint32_t examples, bool whole);
 // Checks that the batch has as many columns of the kind `what` as the schema.

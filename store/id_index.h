@@ -2,8 +2,9 @@
 // hash, and asks the caller whether a row is that of the id. Takes 9.5 to 11.5 bytes a row in a
 // large table. Entries lie in 256 arrays (shards) with gaps, each sorted by hash (Robin Hood
 // hashing without wrap-around): a search looks at a few neighbouring entries, also for a missing
-// id. Each array grows by a fifth on its own, no two at the same size, so an insertion moves only a
-// small part of all entries. Many threads may call Find at once.
+// id. Each array grows by a fifth on its own, so an insertion moves only a small part of all
+// entries; arrays begin with different sizes, so that they do not all grow at the same time. Many
+// threads may call Find at once.
 #pragma once
 
 #include <array>

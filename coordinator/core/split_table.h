@@ -106,7 +106,8 @@ class SplitTable {
   uint64_t batches_done() const;
 
   bool has_lanes() const { return plan_.lanes() > 0; }
-  // The functions from here on are for epochs with lanes, whose tables have all lanes at once.
+  // The functions from here on are for epochs with lanes, whose SplitTable has all lanes from its
+  // construction on.
   uint64_t splits() const { return count_; }
   bool IsFree(uint64_t lane) const { return free_.contains(lane); }
   const std::set<uint64_t>& free_lanes() const { return free_; }

@@ -1,5 +1,6 @@
-// The sum of one metric over the batches of an epoch, as workers report it. The kind of a metric is
-// what a state has to share with another to be added to it: its type and its sizes. Only workers
+// The sum of one metric over the batches of an epoch, as workers report it. Two states of a metric
+// are of one kind, and can be added up, if they have the same MetricKind, equally many values and
+// equally many label weights. Only workers
 // know the kind, and a worker may be wrong or lie: each reported kind has its own sum, up to
 // kKindsMax kinds, and the kind reported for most batches wins. Owned by EpochHistory. Does no I/O.
 #pragma once

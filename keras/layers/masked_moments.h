@@ -30,7 +30,9 @@ class MaskedMoments {
   const Walk spread_, by_each_, by_column_, of_columns_;
   DeviceArray mask_, wide_;  // (rows, columns)
   DeviceArray columns_;      // three arrays (columns): dscale, doffset, scratch
-  DeviceArray ratio_;        // two arrays (columns): all rows / rows of mask 1, rows of mask 1
+  // Two arrays (columns): the number of all rows divided by the number of rows whose mask is 1, and
+  // the number of rows whose mask is 1.
+  DeviceArray ratio_;
 };
 
 }  // namespace paracord

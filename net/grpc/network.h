@@ -2,7 +2,7 @@
 // for a generated stub, a call with a single message each way is an ordinary unary call. The
 // listener's port also serves our own streams for bulk data, which DialBoot uses
 // (net/port_multiplexer.h). With credentials, a link accepts a peer only if the peer's certificate
-// belongs to the cluster and, if the called method is of one role, to that role
+// belongs to the cluster and, if a single role serves the called method, to that role
 // (security/call_rights.h). common/rpc.h says which threads may call. The files of this folder say
 // which traps of Debian's gRPC they avoid.
 #pragma once
