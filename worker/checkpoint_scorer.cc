@@ -15,9 +15,12 @@ using nlohmann::json;
 
 constexpr char kEvaluations[] = "/evaluations.jsonl";
 
-// Marks an error of the model or the data, after which trying again does not help.
+// Marks an error of the model or the data, after which trying again does not help, unless the
+// storage of the data did not answer.
 absl::Status Unfit(const absl::Status& status) {
-  return status.ok() ? status : absl::InvalidArgumentError(status.message());
+  if (status.ok()) return status;
+  return absl::IsUnavailable(status) ? absl::UnknownError(status.message())
+                                     : absl::InvalidArgumentError(status.message());
 }
 
 // Marks an error of a checkpoint, for which neither the job nor the results' file is at fault.
@@ -127,7 +130,7 @@ CheckpointScorer::Fate CheckpointScorer::TryOne(const CheckpointName& name, int6
   Say(absl::StrCat("checkpoint ", name.ToString(),
                    absl::IsNotFound(done) ? " is gone or not whole: "
                    : damaged              ? " is refused: "
-                                          : " cannot be read: ",
+                                          : " cannot be scored now: ",
                    Text(done)));
   return damaged ? Fate::kUnusable : Fate::kUnreadable;
 }

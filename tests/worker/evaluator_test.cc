@@ -73,6 +73,7 @@ struct Rig {
                          .poll_ms = 1000},
         [this](const Job& job) {
           ++opened;
+          if (data_away) return absl::StatusOr<Workload>(absl::UnavailableError("s3: no answer"));
           return OpenWorkload(example.files, job, OnOneThread());
         },
         Environment{loop, network, files, executor, random},
@@ -105,6 +106,7 @@ struct Rig {
   ManualExecutor executor{loop};
   SeededRandom random{1};
   int opened = 0;
+  bool data_away = false;  // the storage of the data does not answer
   std::optional<int> exit_code;
   std::optional<Evaluator> evaluator;
 };
@@ -236,6 +238,18 @@ TEST_CASE("a job whose data are not there is a configuration error") {
   rig.example.Commit(2, 1, {});
   rig.loop.Advance(1000);
   CHECK(rig.exit_code == 2);
+}
+
+TEST_CASE("storage of the data that does not answer is asked again, and the checkpoint scored") {
+  Rig rig;
+  rig.data_away = true;
+  rig.example.Commit(2, 1, {});
+  rig.loop.Advance(5000);
+  CHECK(rig.opened > 3);
+  CHECK_FALSE(rig.exit_code.has_value());
+  rig.data_away = false;
+  rig.loop.Advance(1000);
+  CHECK(rig.Scored() == Names{"step-2-g1-r1"});
 }
 
 TEST_CASE("SIGTERM ends it with 143, waiting for what runs") {
