@@ -60,8 +60,8 @@ absl::Status Init(const InitFlags& flags, std::ostream& err) {
   const std::string model = AbsolutePath(flags.model), out = AbsolutePath(flags.out);
   std::error_code error;
   if (std::filesystem::exists(out, error)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--out ", flags.out, ": is there already, and is left as it is"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--out ", flags.out, ": is there already, and is left as it is: give --out another name"));
   }
   GuessOf of;
   of.label = flags.label;

@@ -29,7 +29,11 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-constexpr int kBatch = 256;
+// How a job trains: small data, of which 256 examples are a large part, need smaller batches and
+// more epochs until a model has learned something.
+constexpr uint64_t kSmallBytes = 1 << 20;
+constexpr int kBatch = 256, kBatchOfSmall = 32;
+constexpr int kEpochs = 3, kEpochsOfSmall = 20;
 
 // Whether a column has values other than numbers and lists of whole numbers.
 bool HasWords(const ColumnLook& column) {
@@ -61,8 +65,11 @@ class Guesser {
         guessed.job["tables"][layer] = {{"kind", "growing"}, {"update", "lazy"}};
       }
     }
-    guessed.job["batch"] = kBatch;
-    guessed.job["epochs"] = 3;
+    guessed.job["batch"] = small_ ? kBatchOfSmall : kBatch;
+    guessed.job["epochs"] = small_ ? kEpochsOfSmall : kEpochs;
+    Say(absl::StrCat("batches of ", small_ ? kBatchOfSmall : kBatch, " and ",
+                     small_ ? kEpochsOfSmall : kEpochs, " epochs",
+                     small_ ? ", because the data are small" : ""));
     Learning(guessed.job);
     guessed.guesses = std::move(guesses_);
     return guessed;
@@ -70,6 +77,15 @@ class Guesser {
 
  private:
   void Say(const std::string& line) { guesses_.push_back(line); }
+
+  uint64_t BytesOfTraining() {
+    uint64_t bytes = 0;
+    for (const std::string& path : train_) {
+      const auto file = files_.Open(path);
+      if (file.ok()) bytes += (*file)->size();
+    }
+    return bytes;
+  }
 
   // Features and labels: in turn for a model of one input, else by the names of the files.
   absl::StatusOr<ordered_json> Arrays() {
@@ -180,6 +196,7 @@ class Guesser {
 
   absl::StatusOr<ordered_json> Columns() {
     ASSIGN_OR_RETURN(look_, LookAtCsv(files_, train_[0]));
+    small_ = BytesOfTraining() < kSmallBytes;
     ASSIGN_OR_RETURN(GuessedLabels labels,
                      GuessLabels({look_, model_, compiled_, of_.label, train_[0]}));
     for (const std::string& guess : labels.guesses) Say(guess);
@@ -414,6 +431,7 @@ class Guesser {
   CompileConfig compiled_;
   Problems ignored_;
   std::vector<std::string> train_, test_;
+  bool small_ = false;  // the training data have fewer than kSmallBytes
   CsvLook look_;
   std::set<size_t> taken_;             // indices of columns
   std::vector<std::string> by_order_;  // number columns taken by inputs of other names
