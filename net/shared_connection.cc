@@ -327,13 +327,15 @@ void SharedConnection::ExpireReplies(bool idle) {
 }
 
 // The end: the peer has closed its side, the process is gone, or the shutdown told the peer to
-// discard unfinished reads. Frees the memory of all sent messages.
+// discard unfinished reads. Frees the memory of all sent messages, which otherwise stays until the
+// connection is destroyed.
 void SharedConnection::Ended() {
   std::map<uint64_t, Sent> sent;
   {
     MutexLock lock(mu_);
     closing_ = true;
-    sent.swap(sent_);
+    // After Abort, while the service still reads a request, replies_valid() is still true.
+    if (!takes_back_ || received_ == 0) sent.swap(sent_);
   }
   table_.FailAll();
   table_.CancelAll();
@@ -464,8 +466,10 @@ void SharedConnection::Close() {
 }
 
 void SharedConnection::Abort() {
-  Close();
-  shutdown(fd_, SHUT_RDWR);
+  MutexLock lock(mu_);
+  broken_ = closing_ = takes_back_ = true;
+  shutdown(fd_, SHUT_RD);  // wakes Run; the caller keeps its requests unchanged until SHUT_WR
+  CloseIfUnused();
 }
 
 }  // namespace paracord

@@ -5,17 +5,16 @@
 // Who may reuse memory, and when: The sender of a message leaves the memory of the payload
 // unchanged until the receiver releases the message (RELEASE) or shuts down its sending direction.
 // A side shuts down only after releasing every received message, and a process that dies has
-// released everything. Hence nobody reads reused memory, with two exceptions: Abort, which ends
-// the connections of a listener, and the following.
+// released everything. Hence nobody reads reused memory, with one exception.
 //
 // The serving side takes its memory back from a caller that it gives up, because the caller keeps a
 // reply for longer than reply_patience_ms (a stopped process, for example), violates the protocol
-// or does not read. The serving side first waits until it has released all requests of the caller,
-// then shuts down both directions, then reuses the memory. A caller that still reads the reply may
-// see a torn read. Hence a caller calls replies_valid() after reading a reply, and discards the
-// reply if the answer is false. The shutdown comes before the reuse, and the poll in
-// replies_valid() after the reads, in both cases with a full barrier (store-load ordering) in
-// between: no torn read goes unnoticed.
+// or does not read, and from every caller when its listener ends (Abort). The serving side first
+// waits until it has released all requests of the caller, then shuts down both directions, then
+// reuses the memory. A caller that still reads the reply may see a torn read. Hence a caller calls
+// replies_valid() after reading a reply, and discards the reply if the answer is false. The
+// shutdown comes before the reuse, and the poll in replies_valid() after the reads, in both cases
+// with a full barrier (store-load ordering) in between: no torn read goes unnoticed.
 //
 // A peer can do no harm: places are checked, segments are sealed against shrinking and limited in
 // number (over all connections), payload holds no pointers, and the request budget of the serving
@@ -81,9 +80,9 @@ class SharedConnection : public std::enable_shared_from_this<SharedConnection> {
   // of an earlier Call runs any more, except a `done` that called Close. The sending direction is
   // shut down when all received messages are released.
   void Close();
-  // Calls Close, and shuts both directions down at once, which makes Run return soon whatever the
-  // peer does. Memory that the peer still reads may then be reused; the peer notices by
-  // replies_valid().
+  // Called on the serving side. Makes Run return soon whatever the peer does. The connection stays,
+  // perhaps after Run, until the service has released all requests; then both directions are shut
+  // down, and the memory of replies may be reused.
   void Abort();
 
  private:

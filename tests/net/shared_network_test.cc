@@ -23,17 +23,10 @@
 #include "fakes.h"
 #include "net/echo.h"
 #include "net/shared_connection.h"
+#include "net/shared_floats.h"
 
 namespace paracord {
 namespace {
-
-using SharedFloats = std::vector<float, SharedAllocator<float>>;
-
-absl::Cord CordOf(std::shared_ptr<SharedFloats> floats) {
-  const absl::string_view bytes(reinterpret_cast<const char*>(floats->data()),
-                                floats->size() * sizeof(float));
-  return absl::MakeCordFromExternal(bytes, [held = std::move(floats)](absl::string_view) {});
-}
 
 // A network beneath whose failing calls show its use.
 class Beneath : public Network {

@@ -1,15 +1,19 @@
-// PipeEnds of a shared connection with more to send than their socket holds.
+// Both ends of a shared connection: with more to send than their socket holds, and when the serving
+// side ends first.
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <chrono>
+#include <future>
 #include <memory>
 #include <thread>
 
 #include "fakes.h"
 #include "net/echo.h"
 #include "net/shared_connection.h"
+#include "net/shared_floats.h"
 
 namespace paracord {
 namespace {
@@ -39,7 +43,7 @@ struct PipeEnds {
     serving = std::thread([this] { server->Run(); });
   }
   ~PipeEnds() {
-    caller->Abort();
+    caller->Close();
     if (silent >= 0) close(silent);
     calling.join();
     if (serving.joinable()) serving.join();
@@ -77,6 +81,32 @@ TEST_CASE("a caller does not wait for a peer that reads nothing, which is given 
     CHECK(Soon([&] { return !ends.caller->alive(); }));
   }
   CHECK(lost == 1);
+}
+
+TEST_CASE("a serving side that ends reuses and releases nothing that is still read") {
+  PipeEnds ends(/*answers=*/true);
+  std::promise<absl::Cord> answer;
+  std::promise<void> kept;
+  auto offered = std::make_shared<SharedFloats>(100000, 2.0f);
+  auto request = std::make_shared<SharedFloats>(100000, 3.0f);
+  const std::weak_ptr<SharedFloats> ours = request, theirs = offered;
+  ends.echo.Offer(CordOf(std::move(offered)));
+  ends.caller->Call("/Offered", {}, /*deadline_ms=*/60'000,
+                    [&](const absl::StatusOr<absl::Cord>& reply) { answer.set_value(*reply); });
+  const absl::Cord reply = answer.get_future().get();
+  ends.echo.Offer({});  // from here on only the reply holds the memory
+  ends.caller->Call("/Keep", Parts{CordOf(std::move(request))}, /*deadline_ms=*/60'000,
+                    [&](const absl::StatusOr<absl::Cord>&) { kept.set_value(); });
+  kept.get_future().get();
+  ends.server->Abort();
+  ends.serving.join();    // although the service keeps the request
+  ends.server = nullptr;  // as when its listener is destroyed: the request alone holds it now
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  CHECK_FALSE(ours.expired());
+  CHECK((!theirs.expired() || !ends.caller->replies_valid()));
+  ends.echo.Forget();
+  CHECK(Soon([&] { return ours.expired() && theirs.expired(); }));
+  CHECK_FALSE(ends.caller->replies_valid());
 }
 
 }  // namespace
