@@ -1,5 +1,6 @@
 #include "net/port_multiplexer.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
@@ -128,15 +129,23 @@ void PortMultiplexer::SayFull(const std::string& why) {
           address(), why, descriptors_, kFileDescriptors);
 }
 
-// Returns false if there are no descriptors left for a connection.
+// Whether descriptors are left for a connection, and for the two by which gRPC is reached.
+bool PortMultiplexer::HasRoom() const {
+  const int next = fcntl(stop_fd_, F_DUPFD_CLOEXEC, 0);
+  if (next >= 0) close(next);
+  return next >= 0 && next + 2 < descriptors_ - kFileDescriptors;
+}
+
+// Returns false if there are no descriptors left for a connection, which stays in the backlog.
 bool PortMultiplexer::Accept(int listener) {
   while (true) {
-    const int fd = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (fd >= descriptors_ - kFileDescriptors) {
-      close(fd);
+    if (!HasRoom()) {
+      pollfd waiting{listener, POLLIN, 0};
+      if (poll(&waiting, 1, 0) == 0) return true;
       SayFull("all descriptors are in use");
       return false;
     }
+    const int fd = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd >= 0) {
       SetStreamOptions(fd);
       UnauthenticatedConnection connection;

@@ -6,7 +6,7 @@
 // closed after 5 s, and is closed earlier if it is the oldest of more than 1024. A TLS port closes
 // connections that do not begin with a ClientHello of at most kClientHelloMax. If a burst of
 // connections uses up the file descriptors, the rest wait in the kernel's backlog, and the
-// multiplexer logs a line; each attempt to accept (every 100 ms) may close one of them.
+// multiplexer logs a line.
 #pragma once
 
 #include <poll.h>
@@ -68,6 +68,7 @@ class PortMultiplexer {
 
   explicit PortMultiplexer(ListeningSockets sockets);
   void Run();
+  bool HasRoom() const;
   bool Accept(int listener);
   void SayFull(const std::string& why);
   static void CloseUnauthenticated(UnauthenticatedConnection& connection);

@@ -3,10 +3,13 @@
 
 #include <fcntl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <catch2/catch.hpp>
+#include <cerrno>
 #include <chrono>
 #include <cstddef>
 #include <filesystem>
@@ -24,7 +27,8 @@
 namespace paracord {
 namespace {
 
-TEST_CASE("a listener without descriptors says so, with the limit, and not for each connection") {
+TEST_CASE(
+    "a listener without descriptors says so once, with the limit, and lets connections wait") {
   const auto before = spdlog::default_logger();
   const auto level = spdlog::get_level();
   const auto sink = std::make_shared<spdlog::sinks::ringbuffer_sink_mt>(16);
@@ -38,16 +42,31 @@ TEST_CASE("a listener without descriptors says so, with the limit, and not for e
   few.rlim_cur = static_cast<rlim_t>(next) + 30;
   REQUIRE(setrlimit(RLIMIT_NOFILE, &few) == 0);
   std::vector<int> strangers;
+  std::atomic<int> others = 0;
   {
     const auto multiplexer = PortMultiplexer::Listen("127.0.0.1:0");
     REQUIRE(multiplexer.ok());
-    (*multiplexer)->Open({}, [](int fd) { close(fd); });
+    (*multiplexer)->Open({}, [&](int fd) {
+      close(fd);
+      ++others;
+    });
     for (int i = 0; i < 10; ++i) {
       NameLookup name((*multiplexer)->address());
       const absl::StatusOr<int> fd = ConnectSocket(name, 1000);
       if (fd.ok()) strangers.push_back(*fd);
     }
     CHECK(Soon([&] { return !sink->last_formatted().empty(); }));
+    // Time for several attempts to accept; nobody in the backlog is closed by them.
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    for (const int fd : strangers) {
+      char byte = 0;
+      CHECK(recv(fd, &byte, 1, MSG_DONTWAIT) == -1);
+      CHECK(errno == EAGAIN);
+    }
+    for (size_t i = 0; i + 1 < strangers.size(); ++i) close(strangers[i]);
+    strangers.erase(strangers.begin(), strangers.end() - 1);
+    REQUIRE(write(strangers.back(), "G", 1) == 1);
+    CHECK(Soon([&] { return others == 1; }));
   }
   for (const int fd : strangers) close(fd);
   setrlimit(RLIMIT_NOFILE, &files);
