@@ -263,20 +263,25 @@ bool PortMultiplexer::Hear(UnauthenticatedConnection& connection) {
   // Every stream occupies a thread, hence only peers allowed to call Exchange and Stage get a
   // stream. A peer that closes right after the handshake was a probe looking for the reason of a
   // failure.
-  const absl::Status may = connection.peer.access.Check(method::kExchange);
-  if (step == ClientGreeting::Step::kWhole && !may.ok()) {
-    Refuse(connection.fd, RefusedPeers::Cause::kRight, connection.peer.certificate.Name(), may);
-    CloseUnauthenticated(connection);
+  absl::Status may = connection.peer.access.Check(method::kExchange);
+  RefusedPeers::Cause cause = RefusedPeers::Cause::kRight;
+  if (step == ClientGreeting::Step::kBad) {
+    cause = RefusedPeers::Cause::kGreeting;
+    may = absl::InvalidArgumentError("it does not greet as a stream of this version does");
+  } else if (connection.peer.needs_token && !credentials_->IsToken(connection.greeting.token())) {
+    cause = RefusedPeers::Cause::kGreeting;
+    may = absl::UnauthenticatedError(
+        "it has no certificate of the cluster (--tls-cert), and does not show its token "
+        "(--token-file)");
+  }
+  if (step != ClientGreeting::Step::kGone && may.ok()) {
+    ServeStream(std::move(connection.channel), std::move(connection.peer));
     return true;
   }
-  const bool lets_in =
-      step == ClientGreeting::Step::kWhole &&
-      (!connection.peer.needs_token || credentials_->IsToken(connection.greeting.token()));
-  if (lets_in) {
-    ServeStream(std::move(connection.channel), std::move(connection.peer));
-  } else {
-    CloseUnauthenticated(connection);
+  if (step != ClientGreeting::Step::kGone) {
+    Refuse(connection.fd, cause, connection.peer.certificate.Name(), may);
   }
+  CloseUnauthenticated(connection);
   return true;
 }
 

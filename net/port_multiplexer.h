@@ -42,7 +42,8 @@ class PortMultiplexer {
   // Starts to accept; called once. `others` is called on the multiplexer's thread with each
   // connection for gRPC: a connected, non-blocking socket from which nothing has been read. If
   // `credentials` are set, every connection must be under TLS. `refused` is told of connections
-  // that are closed because they lack TLS, a valid certificate, or the right to call Exchange.
+  // that are closed because they lack TLS, a valid certificate, a stream's greeting or token, or
+  // the right to call Exchange.
   void Open(StreamConnection::Serving streams, std::function<void(int fd)> others,
             std::shared_ptr<Credentials> credentials = nullptr,
             std::shared_ptr<RefusedPeers> refused = std::make_shared<RefusedPeers>());

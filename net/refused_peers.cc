@@ -9,6 +9,8 @@ const char* RefusedPeers::NameOf(Cause cause) {
   switch (cause) {
     case Cause::kTls:
       return "tls";
+    case Cause::kGreeting:
+      return "greeting";
     case Cause::kRight:
       return "right";
     case Cause::kResets:

@@ -17,9 +17,10 @@ namespace paracord {
 
 class RefusedPeers {
  public:
-  // Why a client was refused or cut off. kTls: no TLS, or no valid certificate; kRight: the peer
-  // may not make the call; kResets: too many requests begun or reset; kFrames: abuse of HTTP/2.
-  enum class Cause { kTls, kRight, kResets, kFrames };
+  // Why a client was refused or cut off. kTls: no TLS, or no valid certificate; kGreeting: a stream
+  // without a stream's greeting, or without the token that it needs; kRight: the peer may not make
+  // the call; kResets: too many requests begun or reset; kFrames: abuse of HTTP/2.
+  enum class Cause { kTls, kGreeting, kRight, kResets, kFrames };
   // The word of the cause in metrics, such as "tls".
   static const char* NameOf(Cause cause);
 

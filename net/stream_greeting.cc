@@ -61,7 +61,7 @@ ClientGreeting::Step ClientGreeting::Receive(Channel& channel) {
     const ssize_t got = channel.Receive({&room, 1});
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && errno == EAGAIN) return Step::kMore;
-    if (got <= 0) return Step::kBad;
+    if (got <= 0) return Step::kGone;
     const size_t at = line_.size();
     if (byte == '\n' && at >= kName.size()) return Step::kWhole;
     if (at <= kName.size() && byte != (at < kName.size() ? kName[at] : ' ')) return Step::kBad;

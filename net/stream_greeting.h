@@ -25,9 +25,10 @@ bool GreetStream(Channel& channel, int64_t patience_ms, bool* silent = nullptr,
 // A client's greeting while it arrives, on the listening side. Used by one thread at a time.
 class ClientGreeting {
  public:
-  enum class Step { kMore, kWhole, kBad };
+  enum class Step { kMore, kWhole, kBad, kGone };
   // Receives the available bytes of the greeting, and nothing behind it, without waiting. kBad: the
-  // client speaks another protocol, shows a token above kGreetedTokenMax, or has gone.
+  // client speaks another protocol, or shows a token above kGreetedTokenMax. kGone: it has closed
+  // the connection.
   Step Receive(Channel& channel);
   // The token of a whole greeting; empty if the client shows none.
   std::string_view token() const;

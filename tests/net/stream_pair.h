@@ -155,7 +155,8 @@ struct Pair {
       ++others;
       close(fd);
     };
-    multiplexer->Open({&echo, request_budget, request_max}, other, ps ? ps->credentials : nullptr);
+    multiplexer->Open({&echo, request_budget, request_max}, other, ps ? ps->credentials : nullptr,
+                      refused);
   }
   std::unique_ptr<Link> Dial() const {
     return MakeStreamLink(std::make_unique<RefusingLink>(multiplexer->address()),
@@ -189,6 +190,7 @@ struct Pair {
   Echo echo;
   std::shared_ptr<RequestBudget> request_budget;
   std::atomic<int> others = 0;
+  const std::shared_ptr<RefusedPeers> refused = std::make_shared<RefusedPeers>();
   std::unique_ptr<PortMultiplexer> multiplexer;
   std::unique_ptr<Link> link;
   std::list<Tunnel> tunnels;

@@ -194,12 +194,31 @@ TEST_CASE("a stream that breaks the rules is closed, and only that one") {
   CHECK(Soon([&] { return pair.echo.cancelled == 1; }));
 }
 
-TEST_CASE("a wrong greeting ends a connection") {
+TEST_CASE("a wrong greeting ends a connection and is counted, and who leaves is not") {
   Pair pair(1 << 30, 1 << 30, {Over::kTcp, Over::kUnix});
   const int fd = pair.Connect();
   REQUIRE(write(fd, "paracord/9\n", 11) == 11);
   CHECK(ClosedByPeer(fd));
   close(fd);
+  const int leaves = pair.Connect();
+  REQUIRE(write(leaves, "par", 3) == 3);
+  REQUIRE(shutdown(leaves, SHUT_WR) == 0);
+  CHECK(ClosedByPeer(leaves));
+  close(leaves);
+  const RefusedPeers::Who stranger(RefusedPeers::Cause::kGreeting, "");
+  CHECK(pair.refused->counts() == std::map<RefusedPeers::Who, uint64_t>{{stranger, 1}});
+}
+
+TEST_CASE("a stream with a wrong token is refused by name") {
+  Pair pair(1 << 30, 1 << 30, {Over::kTls});
+  const auto keys = pair.worker->credentials->Current();
+  auto tls = TlsChannel::Make(pair.Connect(), keys->client.get(), TlsChannel::End::kClient);
+  REQUIRE(tls.ok());
+  REQUIRE((*tls)->HandshakeWithin(5000).ok());
+  CHECK_FALSE(GreetStream(**tls, 5000, nullptr, "not-the-secret-of-the-cluster"));
+  const RefusedPeers::Who stranger(RefusedPeers::Cause::kGreeting, "");
+  CHECK(pair.refused->counts() == std::map<RefusedPeers::Who, uint64_t>{{stranger, 1}});
+  CHECK(pair.refused->last().ends_with("does not show its token (--token-file)"));
 }
 
 TEST_CASE("frames that come byte by byte, or stop in the middle, harm nobody") {
