@@ -19,6 +19,13 @@ StatusRequest From(uint64_t epoch) {
   return request;
 }
 
+// Returns the status in the answer of `address`.
+absl::StatusOr<nlohmann::json> StatusIn(const StatusReply& reply, const std::string& address) {
+  nlohmann::json status = JsonOf(reply.json());
+  if (IsStatus(status)) return status;
+  return absl::InternalError(address + " answers, but not as a coordinator does");
+}
+
 }  // namespace
 
 absl::StatusOr<nlohmann::json> AskStatus(Network& network, const std::string& address,
@@ -26,9 +33,7 @@ absl::StatusOr<nlohmann::json> AskStatus(Network& network, const std::string& ad
   ASSIGN_OR_RETURN(const StatusReply reply,
                    AwaitProto<StatusReply>(*network.Dial(address), method::kStatus,
                                            From(history_from), deadline_ms));
-  nlohmann::json status = JsonOf(reply.json());
-  if (IsStatus(status)) return status;
-  return absl::InternalError(address + " answers, but not as a coordinator does");
+  return StatusIn(reply, address);
 }
 
 StatusWatch::StatusWatch(Network& network, const std::string& address)
@@ -41,20 +46,21 @@ void StatusWatch::Ask(uint64_t history_from) {
     state_->asking = true;
   }
   constexpr int64_t kDeadlineMs = 2000;
-  CallProto<StatusReply>(*link_, method::kStatus, From(history_from), kDeadlineMs,
-                         [state = state_](const absl::StatusOr<StatusReply>& reply) {
-                           MutexLock lock(state->mu);
-                           state->asking = false;
-                           if (!reply.ok()) {
-                             state->problem = std::string(reply.status().message());
-                             return;
-                           }
-                           nlohmann::json status = JsonOf(reply->json());
-                           if (status.is_discarded()) return;
-                           state->newest = std::move(status);
-                           state->newest_ms = SteadyMs();
-                           state->problem.clear();
-                         });
+  CallProto<StatusReply>(
+      *link_, method::kStatus, From(history_from), kDeadlineMs,
+      [state = state_, address = link_->address()](const absl::StatusOr<StatusReply>& reply) {
+        const auto status =
+            reply.ok() ? StatusIn(*reply, address) : absl::StatusOr<nlohmann::json>(reply.status());
+        MutexLock lock(state->mu);
+        state->asking = false;
+        if (!status.ok()) {
+          state->problem = std::string(status.status().message());
+          return;
+        }
+        state->newest = *status;
+        state->newest_ms = SteadyMs();
+        state->problem.clear();
+      });
 }
 
 std::optional<nlohmann::json> StatusWatch::newest() const {

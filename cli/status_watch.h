@@ -26,8 +26,8 @@ class StatusWatch {
   StatusWatch(Network& network, const std::string& address);
   // Asks for the status, unless the answer to an earlier Ask is still to come. Does not block.
   void Ask(uint64_t history_from = kNoHistory);
-  // newest() is the newest answer that is JSON. problem() says why the newest call failed; "" if it
-  // succeeded. An answer that is no JSON changes neither.
+  // newest() is the newest status that a coordinator gave. problem() says why the last call brought
+  // none; "" if it brought one. The errors are those of AskStatus.
   std::optional<nlohmann::json> newest() const;
   std::string problem() const;
   // The time since newest() came; 0 before there is one.

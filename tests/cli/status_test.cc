@@ -1,11 +1,15 @@
 // Tests `paracord status` on a running coordinator.
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <functional>
 #include <sstream>
+#include <thread>
 
 #include "cli/answering.h"
 #include "cli/commands.h"
+#include "cli/status_watch.h"
 #include "common/json_text.h"
+#include "net/echo.h"
 #include "net/grpc/network.h"
 #include "tests/coordinator/core_harness.h"
 #include "tests/fakes.h"
@@ -172,6 +176,34 @@ TEST_CASE(
   INFO(ran.err);
   CHECK(ran.code == code);
   CHECK(ran.err.find(ran.address + " answers") != std::string::npos);
+}
+
+TEST_CASE("a watch says what answers instead of a coordinator, and keeps the last status") {
+  CoreHarness harness;
+  const std::string status = harness.Told().StatusJson();
+  const TestDirectory directory;
+  GrpcNetwork network;
+  const std::string address = "unix:" + directory / "coordinator";
+  StatusWatch watch(network, address);
+  const auto ask = [&](const std::string& answer) {
+    Answering answering(answer);
+    const auto listener = network.Listen(address, answering);
+    REQUIRE(listener.ok());
+    REQUIRE(Soon([&] {
+      watch.Ask();
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      return answer == status ? watch.newest().has_value() && watch.problem().empty()
+                              : watch.problem().find("answers, but") != std::string::npos;
+    }));
+  };
+  const std::string strange = GENERATE("", "<html>", "{}", "[]");
+  CAPTURE(strange);
+  ask(strange);
+  CHECK(watch.problem() == address + " answers, but not as a coordinator does");
+  CHECK_FALSE(watch.newest().has_value());
+  ask(status);
+  ask(strange);
+  CHECK(watch.newest().has_value());
 }
 
 TEST_CASE("status of a directory shows no other job that has its coordinator's address by now") {
