@@ -1,12 +1,18 @@
 #include "cli/doctor_checks.h"
 
+#include <fcntl.h>
+#include <poll.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
 #include <cmath>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -20,7 +26,10 @@
 #include "common/failpoint.h"
 #include "common/human_bytes.h"
 #include "common/kernel_file.h"
+#include "common/one_line.h"
+#include "common/spawn.h"
 #include "common/status_text.h"
+#include "daemon/daemon_process.h"
 #include "net/health.h"
 #include "net/name_lookup.h"
 #include "net/rpc_proto.h"
@@ -33,6 +42,36 @@ namespace paracord {
 namespace {
 
 using Level = Finding::Level;
+
+// Returns the first line that a program prints when it is started with --version; "" if it cannot
+// be started or is silent for 10 s.
+std::string SaidOfVersion(const std::string& path) {
+  constexpr int kPatienceMs = 10000;
+  constexpr size_t kBytesMax = 200;
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return "";
+  SpawnOptions options;
+  options.command = {path, "--version"};
+  options.output = ends[1];
+  const absl::StatusOr<pid_t> child = Spawn(options);
+  close(ends[1]);
+  std::string said;
+  pollfd ready{ends[0], POLLIN, 0};
+  while (child.ok() && said.size() < kBytesMax && said.find('\n') == std::string::npos &&
+         poll(&ready, 1, kPatienceMs) > 0) {
+    std::array<char, kBytesMax> bytes;
+    const ssize_t got = read(ends[0], bytes.data(), bytes.size());
+    if (got <= 0) break;
+    said.append(bytes.data(), static_cast<size_t>(got));
+  }
+  close(ends[0]);
+  if (child.ok()) {
+    kill(*child, SIGKILL);
+    while (waitpid(*child, nullptr, 0) < 0 && errno == EINTR) {
+    }
+  }
+  return OneLine(said.substr(0, said.find('\n')), kBytesMax);
+}
 
 // The number after `key` in a file of the kernel; 0 if it is not there.
 uint64_t KernelNumber(const std::string& path, const std::string& key) {
@@ -308,11 +347,21 @@ Finding CheckDevice(const std::string& device) {
 
 std::vector<Finding> CheckPrograms(const std::string& folder) {
   std::vector<Finding> found;
+  const auto wrong = [&](const std::string& text) {
+    found.push_back({Level::kWrong, "programs", text,
+                     "install all four programs of one version into one folder"});
+  };
   for (const char* name : {"paracord-ps", "paracord-worker", "paracord-coordinator"}) {
     const std::string path = absl::StrCat(folder, "/", name);
-    if (::access(path.c_str(), X_OK) == 0) continue;
-    found.push_back({Level::kWrong, "programs", path + " is missing or may not be run",
-                     "install all four programs of one version into one folder"});
+    if (::access(path.c_str(), X_OK) != 0) {
+      wrong(path + " is missing or may not be run");
+      continue;
+    }
+    const std::string said = SaidOfVersion(path);
+    if (said == VersionText(name)) continue;
+    wrong(absl::StrCat(path, " --version prints ",
+                       said.empty() ? "nothing" : absl::StrCat("\"", said, "\""), ", and not \"",
+                       VersionText(name), "\""));
   }
   if (found.empty()) {
     found.push_back({Level::kFine, "programs",

@@ -44,7 +44,8 @@ std::vector<Finding> CheckCopiesAndMove(const nlohmann::json& status);
 Finding CheckFailpoints();
 // Checks whether a worker with --device `device` would find the device.
 Finding CheckDevice(const std::string& device);
-// Checks that the programs of the daemons are in `folder` and executable for this user.
+// Checks that the programs of the daemons are in `folder`, can be run by this user, and are of this
+// program's version, for which each is started with --version.
 std::vector<Finding> CheckPrograms(const std::string& folder);
 
 }  // namespace paracord

@@ -12,6 +12,7 @@
 #include "cli/doctor_checks.h"
 #include "common/json_text.h"
 #include "common/steady_ms.h"
+#include "daemon/daemon_process.h"
 #include "net/grpc/network.h"
 #include "net/health.h"
 #include "tests/certificates.h"
@@ -53,6 +54,33 @@ TEST_CASE("a directory that can be used leaves nothing behind, and one that cann
   CHECK(found[0].level == Level::kWrong);
   CHECK(found[0].text.find(directory / "file") != std::string::npos);
   CHECK_FALSE(found[0].remedy.empty());
+}
+
+TEST_CASE("each program is asked for its version") {
+  const TestDirectory directory;
+  const auto install = [&](const std::string& name, const std::string& line) {
+    const std::string path = directory.Write(name, "#!/bin/sh\n" + line + "\n");
+    REQUIRE(chmod(path.c_str(), 0700) == 0);
+  };
+  const auto prints = [](const std::string& text) { return "echo '" + text + "'"; };
+  for (const std::string name : {"paracord-ps", "paracord-worker", "paracord-coordinator"}) {
+    install(name, "[ \"$1\" = --version ] && " + prints(VersionText(name)));
+  }
+  const std::vector<Finding> fine = CheckPrograms(directory.path());
+  REQUIRE(fine.size() == 1);
+  INFO(fine[0].text);
+  CHECK(fine[0].level == Level::kFine);
+  install("paracord-ps", prints("paracord-ps 0.0.1, protocol 1"));
+  install("paracord-worker", "kill -9 $$");
+  REQUIRE(unlink((directory / "paracord-coordinator").c_str()) == 0);
+  const std::vector<Finding> found = CheckPrograms(directory.path());
+  REQUIRE(found.size() == 3);
+  for (const Finding& finding : found) CHECK(finding.level == Level::kWrong);
+  CHECK(found[0].text == directory / "paracord-ps" +
+                             " --version prints \"paracord-ps 0.0.1, protocol 1\", and not \"" +
+                             VersionText("paracord-ps") + "\"");
+  CHECK(found[1].text.find(directory / "paracord-worker" + " --version prints nothing") == 0);
+  CHECK(found[2].text.find("is missing or may not be run") != std::string::npos);
 }
 
 TEST_CASE("a storage whose clock differs is told by how much") {
