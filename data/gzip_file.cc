@@ -47,9 +47,10 @@ absl::Status GzipFile::Append(std::string_view bytes) {
 absl::Status GzipFile::Sync() {
   RETURN_IF_ERROR(failed_);
   failed_ = Deflate({}, true);
+  if (failed_.ok()) failed_ = file_->Sync();
   RETURN_IF_ERROR(failed_);
   failed_ = absl::FailedPreconditionError("the gzip stream has ended");
-  return file_->Sync();
+  return absl::OkStatus();
 }
 
 absl::Status GzipFile::Deflate(std::string_view bytes, bool end) {

@@ -1,5 +1,6 @@
 // A file that is compressed as gzip while it is written. Owned and used by one thread. Sync ends
-// the gzip stream: after a Sync that returned OK, every call returns FAILED_PRECONDITION.
+// the gzip stream: after a Sync that returned OK, every call returns FAILED_PRECONDITION. After an
+// error, every call returns that error.
 #pragma once
 
 #include <memory>
