@@ -40,7 +40,13 @@ void ParameterServer::Impl::Start() {
     return self == nullptr ? 0 : self->Answer(exchange.request, exchange.call);
   };
   Executor& lane = options_.exchanges != nullptr ? *options_.exchanges : environment_.executor;
-  parked_ = std::make_shared<ParkedExchanges>(environment_.loop, lane, log_, pinned_, answer);
+  const auto refuse = [weak = weak_from_this()](const CallPtr& call, absl::Status why) {
+    const auto self = weak.lock();
+    if (self == nullptr) return call->Reply(std::move(why));
+    self->Refuse(call, std::move(why), /*counts=*/false);
+  };
+  parked_ =
+      std::make_shared<ParkedExchanges>(environment_.loop, lane, log_, pinned_, answer, refuse);
   parked_->Watch();
   environment_.loop.Post(Enter([this] {
     watch_.Start(environment_.loop.NowMs());

@@ -169,6 +169,7 @@ std::deque<ParkedExchange> ParameterServer::Impl::VoidAll(const absl::Status& wh
   holds_.calls.clear();
   std::deque<ParkedExchange> parked = parked_->TakeAll();
   for (const ParkedExchange& exchange : parked) answers.calls.emplace_back(exchange.call, why);
+  figures_.failed += parked.size();
   return parked;
 }
 
@@ -216,7 +217,7 @@ uint64_t ParameterServer::Impl::Answer(const absl::Cord& request, const CallPtr&
   if (decoded->header.has_staged()) {
     absl::StatusOr<std::vector<PieceView>> staged = staged_.Take(decoded->header);
     if (!staged.ok()) {
-      call->Reply(staged.status());
+      Refuse(call, staged.status(), false);
       return 0;
     }
     std::ranges::move(*staged, std::back_inserter(decoded->pieces));

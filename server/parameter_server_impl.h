@@ -35,7 +35,7 @@ struct ExchangeFigures {
   Histogram waited_seconds{kSecondsBounds};
   std::atomic<uint64_t> received_bytes{0};
   std::atomic<uint64_t> sent_bytes{0};
-  std::atomic<uint64_t> failed{0};  // exchanges that Refuse or the store answered with an error
+  std::atomic<uint64_t> failed{0};  // exchanges that were answered with an error
   std::atomic<uint64_t> snapshots_failed{0};
   UpdateCounters updates;
 };

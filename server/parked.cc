@@ -29,12 +29,14 @@ bool MayWarn(int64_t now_ms, std::optional<int64_t>& warned_ms) {
 }  // namespace
 
 ParkedExchanges::ParkedExchanges(EventLoop& loop, Executor& lane, Logger log,
-                                 std::shared_ptr<PinnedBytes> pinned, AnswerFn answer)
+                                 std::shared_ptr<PinnedBytes> pinned, AnswerFn answer,
+                                 RefuseFn refuse)
     : loop_(loop),
       lane_(lane),
       log_(std::move(log)),
       pinned_(std::move(pinned)),
       answer_(std::move(answer)),
+      refuse_(std::move(refuse)),
       deadline_ms_(TimeoutsSpec().ps_ms) {}
 
 void ParkedExchanges::Watch() {
@@ -71,7 +73,7 @@ void ParkedExchanges::Park(const absl::Cord& request, const std::shared_ptr<Serv
       parked_.push_back({id, request, call, needed});
     }
   }
-  if (!refused.ok()) return call->Reply(refused);
+  if (!refused.ok()) return refuse_(call, std::move(refused));
   // Without the lock, because OnCancel may call at once.
   call->OnCancel(Enter([this, id] {
     ParkedExchange dropped;  // destroyed after the lock is released
@@ -140,7 +142,7 @@ void ParkedExchanges::Answer(ParkedExchange exchange) {
                 closed = closed_;
                 if (closed.ok()) parked_.push_front(std::move(*of));
               }
-              if (!closed.ok()) of->call->Reply(closed);
+              if (!closed.ok()) refuse_(of->call, std::move(closed));
               Resume();
             }));
 }

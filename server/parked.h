@@ -38,8 +38,10 @@ class ParkedExchanges : public SharedGate<ParkedExchanges> {
   // `answer` answers an exchange and returns 0, or returns how many bytes of rows have no room yet.
   // It runs on the executor `lane`.
   using AnswerFn = std::function<uint64_t(const ParkedExchange&)>;
+  // `refuse` answers an exchange with an error. It runs on any thread.
+  using RefuseFn = std::function<void(const std::shared_ptr<ServerCall>&, absl::Status)>;
   ParkedExchanges(EventLoop& loop, Executor& lane, Logger log, std::shared_ptr<PinnedBytes> pinned,
-                  AnswerFn answer);
+                  AnswerFn answer, RefuseFn refuse);
 
   // From now on resumes parked exchanges when the pinned bytes fall. Called before the first Park.
   void Watch();
@@ -68,6 +70,7 @@ class ParkedExchanges : public SharedGate<ParkedExchanges> {
   const Logger log_;
   const std::shared_ptr<PinnedBytes> pinned_;  // thread-safe
   const AnswerFn answer_;
+  const RefuseFn refuse_;
   std::atomic<int64_t> deadline_ms_;
 
   // On the loop alone.

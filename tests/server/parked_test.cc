@@ -3,6 +3,7 @@
 #include <sstream>
 #include <thread>
 
+#include "monitor/metric_set.h"
 #include "spdlog/sinks/ostream_sink.h"
 #include "spdlog/spdlog.h"
 #include "tests/parts.h"
@@ -291,6 +292,26 @@ TEST_CASE("whoever waits for slow readers is answered when the ps goes or is tak
   SlowReader::LetGo(test.slow);  // the ps is already destroyed
   test.ps.loop.Advance(10 * kPatienceMs);
   CHECK(second->answered == 1);
+}
+
+TEST_CASE("exchanges that find no place to wait, or wait in vain, count as failed") {
+  SlowReader test;
+  const auto failures = [&] {
+    MetricSet metrics;
+    test.ps.ps->AddMetrics(metrics);
+    const std::string text = metrics.Text(), name = "\nparacord_ps_exchange_failures_total ";
+    return std::stoi(text.substr(text.find(name) + name.size()));
+  };
+  std::vector<SlowReader::CallPtr> waiting;
+  for (int i = 0; i < 1024; ++i) waiting.push_back(test.SendBytes(absl::Cord("x")));
+  CHECK(test.Waiting() == 1024);
+  CHECK(failures() == 0);
+  const auto refused = test.SendBytes(absl::Cord("x"));
+  CHECK(absl::IsResourceExhausted(refused->reply.status()));
+  CHECK(failures() == 1);
+  CHECK(test.ps.Adopt(2).ok());
+  CHECK(absl::IsAborted(waiting.back()->reply.status()));
+  CHECK(failures() == 1025);
 }
 
 TEST_CASE("an exchange outlives the Load that drops what slow readers hold") {

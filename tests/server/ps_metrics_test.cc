@@ -36,6 +36,12 @@ TEST_CASE("each update is counted by what became of it") {
   CHECK(Value(ps, "paracord_ps_apply_seconds_count") == 4);
   CHECK(Value(ps, "paracord_ps_exchange_seconds_count") == 5);
   CHECK(Value(ps, "paracord_ps_exchange_failures_total") == 1);
+  DecodedRequest unstaged = ps.PushOf(0, 2, 1.0f);
+  unstaged.header.mutable_staged()->set_id("never came");
+  unstaged.header.mutable_staged()->set_calls(1);
+  REQUIRE_FALSE(ps.Exchange(unstaged).ok());
+  CHECK(Value(ps, "paracord_ps_exchange_failures_total") == 2);
+  CHECK(Value(ps, Updates("refused")) == 1);  // the worker sends the push again, whole
 }
 
 TEST_CASE("bytes, partitions and the holders of memory are told") {
