@@ -56,7 +56,7 @@ std::string OneLine(std::string_view text, size_t bytes_max) {
   std::string line;
   for (size_t i = 0; i < kept.size(); ++i) {
     if (kept[i] == '\n') {
-      line += i + 1 < text.size() ? "; " : "";
+      line += i + 1 < kept.size() ? "; " : "";
     } else if (IsControl(kept, i)) {
       i += AppendEscaped(kept, i, line);
     } else {

@@ -18,6 +18,7 @@ TEST_CASE("text of a peer is one line that no terminal obeys") {
 TEST_CASE("text that is too long is cut at a character and says how long it was") {
   CHECK(OneLine("abcdef", 6) == "abcdef");
   CHECK(OneLine("abcdef", 4) == "abcd... (6 bytes)");
+  CHECK(OneLine("abc\ndef", 4) == "abc... (7 bytes)");
   CHECK(OneLine("aéé", 2) == "a... (5 bytes)");
   CHECK(OneLine("éé", 1) == "... (4 bytes)");
   CHECK(OneLine("a\u009b\u009b", 2) == "a... (5 bytes)");
