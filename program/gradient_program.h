@@ -108,7 +108,8 @@ class GradientProgram {
   virtual void OnGradient(std::function<void(size_t variable)> there) { (void)there; }
 
   // Returns the table rows that a batch reads, or null if the model has no tables. INVALID_ARGUMENT
-  // if the batch does not fit the model, or has an id outside its table.
+  // if the batch does not fit the model, or has an id outside its table. RESOURCE_EXHAUSTED if the
+  // batch reads more rows than a program can number.
   virtual absl::StatusOr<std::shared_ptr<const TableRows>> RowsOf(const Batch& /*batch*/) {
     return nullptr;
   }
