@@ -10,8 +10,8 @@ namespace paracord {
 // How many descriptors a process needs besides its connections to workers, ps and coordinator.
 inline constexpr uint64_t kOwnDescriptors = 32;
 
-// How many descriptors a listener keeps free for files: a new connection waits in the backlog, or is
-// closed, if fewer would be left.
+// How many descriptors a listener keeps free for files: a new connection waits in the backlog, or
+// is closed, if fewer would be left.
 inline constexpr int kFileDescriptors = 16;
 // Returns the current limit of descriptors.
 int DescriptorsMax();

@@ -160,8 +160,8 @@ TEST_CASE("records that cannot be read are left out of an evaluation, with and w
                        {"label", "y"},
                        {"bad_records", {{"skip", 10}}}};
   json layers = json::array();
-  layers.push_back({{"class_name", "InputLayer"},
-                    {"config", {{"name", "in"}, {"batch_shape", {nullptr, 1}}}}});
+  layers.push_back(
+      {{"class_name", "InputLayer"}, {"config", {{"name", "in"}, {"batch_shape", {nullptr, 1}}}}});
   if (table) {
     layers.push_back({{"class_name", "Embedding"},
                       {"config", {{"name", "ids"}, {"input_dim", 10}, {"output_dim", 2}}}});
