@@ -126,8 +126,8 @@ void WarnOfOwnLoopback(const Logger& log, const std::string& task, const std::st
 void WarnOfOtherAddress(const Logger& log, const std::string& task, const std::string& key,
                         const std::string& expected, const std::string& address);
 
-// Returns the exit code for an error of Daemon::Listen or StartMonitor: one if the address is in
-// use, one if a signal asked the process to leave meanwhile, and one for all other errors.
+// Returns the exit code for an error of Daemon::Listen or StartMonitor, which differs for an
+// address in use, for a signal to leave, and for all other errors.
 ExitCode ListenExitCode(const absl::Status& status);
 
 class Daemon {

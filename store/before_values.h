@@ -45,8 +45,8 @@ class DenseBefore {
 };
 
 // For a table: the rows that the round touched, each with its values before the round or marked as
-// absent, and the other rows that have been removed since. All rows besides are as before the
-// round. Whether a row had expired before the round is decided as of the last update before the
+// absent, and the rows that were removed after the round. All other rows are as before the round.
+// Whether a row had expired before the round is decided as of the last update before the
 // round.
 class RowsBefore {
  public:
@@ -94,9 +94,9 @@ class RowsBefore {
   std::optional<uint32_t> now_;
   std::vector<uint64_t> ids_;  // rows that the round touched, ascending
   std::vector<uint8_t> had_;   // whether the row at the same index in ids_ existed
-  std::vector<float> values_;  // of the rows ids_, one row after another
+  std::vector<float> values_;  // the values of the rows ids_, row after row
   std::vector<uint64_t> removed_ids_;
-  std::vector<float> removed_;  // of the rows removed_ids_, one row after another
+  std::vector<float> removed_;  // the values of the rows removed_ids_, row after row
 };
 
 }  // namespace paracord

@@ -72,9 +72,9 @@ class Gradient {
 
   Encoding encoding_ = ENCODING_FLOAT32;
   uint64_t elements_ = 0;
-  absl::Cord bytes_;               // of all encodings but sparse ones
-  std::vector<uint32_t> indices_;  // of a sparse gradient's entries, as are values_
-  std::vector<float> values_;
+  absl::Cord bytes_;               // the encoded gradient, unless the encoding is sparse
+  std::vector<uint32_t> indices_;  // the indices of a sparse gradient's entries
+  std::vector<float> values_;      // the values of these entries
 };
 
 }  // namespace paracord

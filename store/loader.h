@@ -34,8 +34,8 @@ struct HeldBefore {
 
 // Loads the partitions of the order `request`. `dir` is the job's directory; all partitions share
 // `pinned`; `damage` is the damage found so far in the checkpoints of these partitions. `memory`
-// counts the partitions from here on. If the order restores with `retain`, those of its partitions
-// that `before.content` has, of the same run, stay as they are. Partitions in `before.prepared` are
+// counts the partitions from here on. If the order restores with `retain`, partitions of the same
+// run that `before.content` already holds stay as they are. Partitions in `before.prepared` are
 // read on from the checkpoint that they have. INVALID_ARGUMENT: the order or the initial weights
 // are wrong, a partition exceeds `partition_bytes_max`, or `memory` has no room. Other errors as in
 // storage/checkpoint.h and storage/safetensors.h, with the file's name.

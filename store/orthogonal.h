@@ -1,8 +1,8 @@
 // Random orthogonal matrices with Haar (uniform) distribution, like Keras' Orthogonal. Keras takes
 // the QR decomposition of a matrix of normal numbers, which needs the whole matrix. Here the matrix
 // is a product of Householder reflections of normal vectors (Stewart 1980, "The efficient
-// generation of random orthogonal matrices"). Its rows can be computed one by one, so each
-// partition computes its own. No function here has state.
+// generation of random orthogonal matrices"), of which each partition computes only the rows that
+// it holds. No function here has state.
 #pragma once
 
 #include <cstdint>

@@ -98,7 +98,7 @@ class Partition {
     // one round earlier are served, too.
     uint64_t state = 0;
     bool serves_before = false;
-    double learning_rate = 0;  // of the newest step; before any step, of the first
+    double learning_rate = 0;  // the rate of the newest step, or of the first if there is none yet
   };
 
   // What a partition still lacks before it has the values of a state.

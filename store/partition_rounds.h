@@ -117,7 +117,8 @@ class PartitionRounds {
   const std::optional<PartitionClip> clip_;
   uint64_t state_;
   RoundSum sum_;
-  std::optional<Partition::MeanSquares> squares_;  // of the newest round that has waited for norms
+  // The squares of the newest round that has waited for norms.
+  std::optional<Partition::MeanSquares> squares_;
   std::optional<Waiting> waiting_;
 };
 

@@ -97,8 +97,8 @@ absl::Status Preparation::Read(Files& files, const std::string& directory, Known
   return absl::OkStatus();
 }
 
-// Reads those links of a chain alone that are behind the checkpoint that was read before, of those
-// partitions that go on from it there.
+// Reads only the links of the chain that came after the checkpoint read last, and only for
+// partitions that continue that checkpoint.
 absl::Status Preparation::ReadNewer(Files& files, const std::string& directory,
                                     const Manifest& manifest, KnownDamage& damage) {
   ASSIGN_OR_RETURN(std::vector<ChainLink> links, ReadChain(files, directory, manifest, ids_));

@@ -63,8 +63,8 @@ class Preparation {
   std::string directory_, checkpoint_;
 };
 
-// A Preparation of partitions beside those that a ps serves, with its own order and the objects
-// that it needs.
+// A Preparation of partitions that a ps does not serve yet, with the order and the objects that the
+// Preparation refers to.
 class PreparedLoad {
  public:
   // INVALID_ARGUMENT: CheckLoad refuses the order, or the job in the order is invalid, or

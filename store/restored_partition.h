@@ -56,8 +56,8 @@ class RestoredPartition {
   MemoryReservation* memory_;
   std::vector<SlotSpec> slots_;          // the slots that are tensors of their own
   std::vector<uint64_t> slot_elements_;  // elements in the checkpoint, by slot
-  PartitionContents contents_;           // of a dense partition
-  TableContents table_;                  // of a table
+  PartitionContents contents_;           // the contents of a dense partition
+  TableContents table_;                  // the contents of a table
   uint64_t words_ = 0;             // float32 words of a growing table's rows in this checkpoint
   bool candidates_ = false;        // whether the checkpoint has all candidates of a growing table
   std::vector<float> changed_;     // the changed rows in this checkpoint, as words

@@ -65,13 +65,13 @@ class RoundSum {
   // The mean over the examples of all lanes that were not rejected, once the round is whole; none
   // if no lane has a gradient. It may refer to the update of the last Take. Valid until Begin.
   const PartitionUpdate& Mean();
-  // The same mean, but in a buffer of the sum, so that it refers to no update.
+  // Like Mean(), but the mean is in a buffer of RoundSum, never in the caller's update.
   const PartitionUpdate& HeldMean();
   // Multiplies the mean that HeldMean returned by `factor`.
   void Scale(float factor);
 
-  // Whether the next gradient may need a new buffer: the caller then makes one with MakeBuffer
-  // before it takes the lock, so that Take need not make one under the lock.
+  // Whether the next gradient may need a new buffer. If so, the caller calls MakeBuffer before
+  // taking the lock, because memory is allocated slowly.
   bool WantsBuffer() const { return wants_buffer_.load(std::memory_order_relaxed); }
   std::unique_ptr<Buffer> MakeBuffer() const;
 

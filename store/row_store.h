@@ -1,6 +1,6 @@
-// The common part of fixed and growing tables: rows of values and slots in their own memory,
-// updated by one kernel (store/row_kernel.h), and an image of one moment, which is read while rows
-// change. Tables differ in how an id leads to its row, and in whether rows come and go.
+// The common part of fixed and growing tables: memory with the rows' values and slots, the kernel
+// that updates rows (store/row_kernel.h), and an image of all rows at one moment, which is read
+// while rows change. Tables differ in how an id leads to its row, and in whether rows come and go.
 //
 // A call may work with several threads (common/parallel.h), but a table has one caller at a time.
 #pragma once

@@ -42,10 +42,10 @@ class SnapshotTask {
 
   // Refers to the partitions as they are.
   absl::Status TakeNow();
-  // Refers to each trained partition when it has `cut` rounds, now or on the thread that applies
-  // the last of them, and to the other partitions now. `taken` is called once, after the last
-  // partition, on any thread, perhaps under a partition's lock: it must not block. OUT_OF_RANGE: a
-  // partition has more rounds. After an error, `taken` is not called.
+  // Refers to each trained partition when `cut` rounds are applied to it: now, or on the thread
+  // that applies round number `cut`. Refers to all other partitions now. `taken` is called once,
+  // after the last partition, on any thread, perhaps under a partition's lock: it must not block.
+  // OUT_OF_RANGE: a partition has more rounds. After an error, `taken` is not called.
   absl::Status TakeAt(uint64_t cut, std::function<void()> taken);
   // Stops waiting for partitions (unless a later task waits for them), and frees the images.
   void Forget();

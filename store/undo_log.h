@@ -1,12 +1,13 @@
 // The old records of rows that change while an image of a table (its rows at one moment, for a
-// checkpoint) is read. The image's thread copies rows from the table's memory without a lock, one
-// group of rows after another (store/row_memory.h), and puts the old records over the copy, so that
-// the image has every row as it was when the image began.
+// checkpoint) is read. The image's thread copies the table's memory without a lock, group of rows
+// by group (store/row_memory.h), and then writes the old records over the copy: the image has every
+// row as of its beginning.
 //
-// Writers call BeforeWrite before they change a row. They are the thread that holds the partition's
-// lock, and the threads that work for it meanwhile, each on rows of its own. One thread reads the
-// image. Memory for old records is reserved in a share before it is taken, and used again once all
-// rows of a band of groups have been read. If memory runs out, the image ends, and writers go on.
+// Writers call BeforeWrite before they change a row. A writer is the thread that holds the
+// partition's lock, or a thread that works for the lock's holder, and no two writers change the
+// same row. One thread reads the image. Memory for old records is reserved in a share before it is
+// taken, and used again once all rows of a band of groups have been read. If memory runs out, the
+// image ends, and writers go on.
 #pragma once
 
 #include <array>
@@ -109,7 +110,7 @@ class UndoLog {
   MemoryShare* const share_;
   uint64_t rows_ = 0;  // set by Begin, before other threads know the log
   const std::unique_ptr<std::atomic<uint64_t>[]> preserved_;  // one bit a row
-  const std::unique_ptr<std::atomic<char*>[]> lists_;         // by group: its newest entry
+  const std::unique_ptr<std::atomic<char*>[]> lists_;         // the newest entry of each group
   std::array<Band, kBands> bands_;
   std::atomic<uint64_t> first_unread_{0};
   std::atomic<Ending> ending_{kOpen};
