@@ -120,7 +120,7 @@ TEST_CASE("normalisation of columns of bfloat16 and its gradients are those of t
   for (uint32_t seed = 0; seed < 56; ++seed) {
     const bool short_x = (seed & 1) != 0, short_y = (seed & 2) != 0;
     RandomInputs random(seed);
-    const auto& [rows, columns] = sizes[seed / 8];
+    const int64_t rows = sizes[seed / 8][0], columns = sizes[seed / 8][1];
     NormShape s{.by_column = true, .rows = rows, .columns = columns, .epsilon = 1e-3f};
     s.relu = std::array{0.f, 1.f, 3e38f}[seed % 3];
     const bool constant = random.Coin(), scaled = random.Coin(), null_dx = random.Coin();

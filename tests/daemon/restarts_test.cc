@@ -47,7 +47,7 @@ class FirstOf {
   pid_t pid_ = 0;
 };
 
-constexpr RestartOptions kThrice{.restarts_max = 3, .first_pause_ms = 1, .task = {}};
+const RestartOptions kThrice{.restarts_max = 3, .first_pause_ms = 1, .task = {}};
 
 TEST_CASE("a daemon that a restart may help is started again, and one that none helps is not") {
   const FirstOf helped(kThrice, [](int life) {

@@ -184,7 +184,7 @@ TEST_CASE("tensors between layers are bfloat16 where all that write and read the
   for (const Case& one : kCases) {
     CAPTURE(one.what);
     for (const auto& [name, width] : Widths(ModelOf(one, "mixed_bfloat16"))) {
-      const auto in = [&](const std::vector<std::string>& names) {
+      const auto in = [&name = name](const std::vector<std::string>& names) {
         return std::find(names.begin(), names.end(), name) != names.end();
       };
       CAPTURE(name);

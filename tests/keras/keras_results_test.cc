@@ -111,7 +111,7 @@ TEST_CASE("models that call each other over and over may have only so much to re
       {Call("in")});
   for (const auto& [last, message] : {std::pair(add, "has more than 100000 calls"),
                                       std::pair(large, "have more than 50000000 values")}) {
-    const auto read = [&](int calls) {
+    const auto read = [&last = last](int calls) {
       const json config = Nested(2, calls, last);
       return ReadKerasModel({{"class_name", "Functional"}, {"config", config}}).status();
     };

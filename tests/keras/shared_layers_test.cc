@@ -139,7 +139,7 @@ TEST_CASE("an operation that is called with other numbers than before is refused
     CAPTURE(operation);
     json model = ModelOf({operation, {{"axis", 1}}, {{4, 2}, {4, 2}}, 2});
     json& calls = model["config"]["layers"][2]["inbound_nodes"];
-    const auto call = [&](size_t i, const json& number) {
+    const auto call = [&, &operation = operation](size_t i, const json& number) {
       json& args = calls[i]["args"];
       args[1] = number.is_null() ? args[0] : number;
       if (operation == "Where") args.push_back(1);
