@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-json JobOf(const json& model) {
+json ProgramJob(const json& model) {
   return {{"model", model},
           {"data", {{"train", {{"format", "npy"}, {"features", "x.npy"}, {"labels", "y.npy"}}}}},
           {"optimizer", "sgd"}};
@@ -28,7 +28,7 @@ TEST_CASE("the files of a program travel in the job") {
   const TestDirectory directory;
   directory.Write("train.py", "print('\xc3\xbc')\n");
   directory.Write("lib/model.py", "");
-  const std::string path = directory.Write("job.json", TextOf(JobOf(kProgramModel)));
+  const std::string path = directory.Write("job.json", TextOf(ProgramJob(kProgramModel)));
   PosixFiles files;
   const absl::StatusOr<Job> job = ReadJobFile(files, path);
   INFO(job.status());
@@ -54,7 +54,7 @@ TEST_CASE("the files of a program travel in the job") {
   directory.Write("models/program.json", TextOf(kProgramModel));
   directory.Write("models/train.py", "print(2)\n");
   directory.Write("models/lib/model.py", "");
-  directory.Write("job.json", TextOf(JobOf("models/program.json")));
+  directory.Write("job.json", TextOf(ProgramJob("models/program.json")));
   CHECK(ReadJobFile(files, path).value().model["files"]["train.py"] == "print(2)\n");
 }
 
@@ -72,7 +72,7 @@ TEST_CASE("a relative path of a program is of one of the files, or lies beside t
            {"lib/model.py", "lib/model.py"}}) {
     json model = kProgramModel;
     model["command"] = {command, "lib/model.py"};
-    const auto job = ReadJobFile(files, directory.Write("job.json", TextOf(JobOf(model))));
+    const auto job = ReadJobFile(files, directory.Write("job.json", TextOf(ProgramJob(model))));
     REQUIRE(job.ok());
     const json wanted = {taken, "lib/model.py"};
     CHECK(job->model["command"] == wanted);
@@ -99,7 +99,7 @@ TEST_CASE("what is wrong with a program is said with its key") {
   CAPTURE(TextOf(model));
   const TestDirectory directory;
   directory.Write("latin.py", "# caf\xe9\n");
-  const std::string path = directory.Write("job.json", TextOf(JobOf(model)));
+  const std::string path = directory.Write("job.json", TextOf(ProgramJob(model)));
   PosixFiles files;
   const absl::Status status = ReadJobFile(files, path).status();
   INFO(status);
@@ -110,7 +110,7 @@ TEST_CASE("a program file travels in the job") {
   const TestDirectory directory;
   directory.Write("models/a.program", R"({"format": 1, "modules": [], "made_by": "me"})");
   const json model = {{"program", "stablehlo"}, {"file", "models/a.program"}};
-  const std::string path = directory.Write("job.json", TextOf(JobOf(model)));
+  const std::string path = directory.Write("job.json", TextOf(ProgramJob(model)));
   PosixFiles files;
   const absl::StatusOr<Job> job = ReadJobFile(files, path);
   INFO(job.status());
@@ -141,7 +141,7 @@ TEST_CASE("a program file that is none is refused with its path") {
   directory.Write("garbage", "ML\xefR\rStableHLO_v1.15.0");
   directory.Write("other", "{\"class_name\": \"Sequential\"}");
   directory.Write("good", "{\"format\": 1, \"modules\": []}");
-  const std::string path = directory.Write("job.json", TextOf(JobOf(model)));
+  const std::string path = directory.Write("job.json", TextOf(ProgramJob(model)));
   PosixFiles files;
   const absl::Status status = ReadJobFile(files, path).status();
   INFO(status);

@@ -28,7 +28,7 @@ json Csv(const std::string& path, json more = json::object()) {
   return options;
 }
 
-OpenedSource Open(MemoryFiles& files, const json& options) {
+OpenedSource OpenCsvOrMix(MemoryFiles& files, const json& options) {
   json parsed = JsonOf(TextOf(options));
   const std::string format = parsed.value("format", "mix");
   parsed.erase("format");
@@ -55,7 +55,7 @@ TEST_CASE("parts that meet hold every record once, shuffled alike or in order") 
     std::set<std::string> fingerprints;
     for (const auto& [from, to] : {std::pair(0.0, 0.25), {0.25, 0.9}, {0.9, 1.0}}) {
       const auto source =
-          Open(files, Csv("/d", {{"part", {{"from", from}, {"to", to}, {"seed", seed}}}}));
+          OpenCsvOrMix(files, Csv("/d", {{"part", {{"from", from}, {"to", to}, {"seed", seed}}}}));
       INFO(source.status());
       REQUIRE(source.ok());
       const Values values = ReadAll(**source);
@@ -117,7 +117,7 @@ TEST_CASE("a mix reads from its sources wherever a record stands") {
   MemoryFiles files;
   files.contents = {{"/a", Counting(6)}, {"/b", Counting(4, 100)}};
   const json options = {{"mix", {Csv("/a", {{"weight", 1}}), Csv("/b", {{"weight", 2}})}}};
-  const auto source = Open(files, options);
+  const auto source = OpenCsvOrMix(files, options);
   INFO(source.status());
   REQUIRE(source.ok());
   CHECK((*source)->records() == 18);
@@ -166,7 +166,7 @@ TEST_CASE("fingerprints of mixes tell weights and orders apart") {
   MemoryFiles files;
   files.contents = {{"/a", Counting(6)}, {"/b", Counting(4, 100)}};
   const auto fingerprint = [&](const json& first, const json& second) {
-    return Open(files, {{"mix", {first, second}}}).value()->fingerprint();
+    return OpenCsvOrMix(files, {{"mix", {first, second}}}).value()->fingerprint();
   };
   const json a = Csv("/a", {{"weight", 2}}), b = Csv("/b");
   CHECK(fingerprint(a, b) == fingerprint(a, b));
@@ -189,9 +189,9 @@ json Idx(const json& transform) {
 
 TEST_CASE("outside of training crops are in the middle and nothing is flipped") {
   MemoryFiles files = Images();
-  const auto source = Open(files, Idx({{{"crop", {1, 2}}},
-                                       {{"flip", "horizontal"}},
-                                       {{"normalise", {{"mean", 5}, {"std", 2}}}}}));
+  const auto source = OpenCsvOrMix(files, Idx({{{"crop", {1, 2}}},
+                                               {{"flip", "horizontal"}},
+                                               {{"normalise", {{"mean", 5}, {"std", 2}}}}}));
   INFO(source.status());
   REQUIRE(source.ok());
   CHECK((*source)->schema().inputs[0].shape == std::vector<uint64_t>{1, 2});
@@ -206,7 +206,7 @@ TEST_CASE("outside of training crops are in the middle and nothing is flipped") 
 
 TEST_CASE("in training a crop lies anywhere, with zeros beyond the image") {
   MemoryFiles files = Images();
-  const auto source = Open(files, Idx({{{"crop", {3, 4}}, {"pad", 1}}}));
+  const auto source = OpenCsvOrMix(files, Idx({{{"crop", {3, 4}}, {"pad", 1}}}));
   REQUIRE(source.ok());
   std::set<Values> seen;
   for (uint64_t epoch = 0; epoch < 200; ++epoch) {
@@ -233,7 +233,8 @@ TEST_CASE("in training a crop lies anywhere, with zeros beyond the image") {
 TEST_CASE("in training about every second image is flipped, whatever batch it comes in") {
   MemoryFiles files = Images();
   for (const bool vertical : {false, true}) {
-    const auto source = Open(files, Idx({{{"flip", vertical ? "vertical" : "horizontal"}}}));
+    const auto source =
+        OpenCsvOrMix(files, Idx({{{"flip", vertical ? "vertical" : "horizontal"}}}));
     REQUIRE(source.ok());
     const Values flipped = vertical ? Values{8, 9, 10, 11, 4, 5, 6, 7, 0, 1, 2, 3}
                                     : Values{3, 2, 1, 0, 7, 6, 5, 4, 11, 10, 9, 8};
@@ -257,7 +258,7 @@ TEST_CASE("a record that a mix repeats in an epoch is cropped anew") {
   const json first = Idx({{{"crop", {1, 1}}}});
   json second = first;
   second["weight"] = 20;
-  const auto source = Open(files, {{"mix", {first, second}}});
+  const auto source = OpenCsvOrMix(files, {{"mix", {first, second}}});
   REQUIRE(source.ok());
   const Values values = ReadAll(**source, 3);
   CHECK(std::set<float>(values.begin(), values.end()).size() > 10);
@@ -290,7 +291,7 @@ TEST_CASE("wrong parts, mixes and transformations are refused by key, all at onc
       {Csv("/d", {{"transform", {{{"flip", "vertical"}}}}}),
        {"transform[0]: needs an input of shape (height, width)"}},
   };
-  CheckRefused(table, [&](const json& options) { return Open(files, options); });
+  CheckRefused(table, [&](const json& options) { return OpenCsvOrMix(files, options); });
 }
 
 }  // namespace

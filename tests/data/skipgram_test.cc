@@ -13,7 +13,7 @@ namespace {
 using nlohmann::json;
 using Values = std::vector<float>;
 
-json Options(json skipgram) {
+json PairOptions(json skipgram) {
   return {{"files", "/t"}, {"unit", "word"}, {"skipgram", std::move(skipgram)}};
 }
 
@@ -22,7 +22,7 @@ OpenedSource OpenPairs(Files& files, const json& options) {
 }
 
 // Returns the words w100 to w(100 + n - 1). Their numbers are 2 to n + 1, in this order.
-std::string Counting(int n) {
+std::string CountedWords(int n) {
   std::string text;
   for (int i = 0; i < n; ++i) absl::StrAppend(&text, "w", 100 + i, i % 7 == 6 ? "\n" : " ");
   return text;
@@ -38,8 +38,8 @@ Batch EpochOf(const DataSource& source, uint64_t key) {
 
 TEST_CASE("every word is paired with words near it as often as windows have them") {
   MemoryFiles files;
-  files.contents["/t"] = Counting(200);
-  const auto source = OpenPairs(files, Options({{"window", 3}, {"negative", 2}}));
+  files.contents["/t"] = CountedWords(200);
+  const auto source = OpenPairs(files, PairOptions({{"window", 3}, {"negative", 2}}));
   INFO(source.status());
   REQUIRE(source.ok());
   CHECK((*source)->records() == 200 * 4);
@@ -69,8 +69,8 @@ TEST_CASE("every word is paired with words near it as often as windows have them
 
 TEST_CASE("pairs are a function of the epoch and the record alone") {
   MemoryFiles files;
-  files.contents["/t"] = Counting(50) + Counting(50) + "w100 w100 w100 w100 w100 w100";
-  const json options = Options({{"window", 2}, {"negative", 3}, {"subsample", 0.01}});
+  files.contents["/t"] = CountedWords(50) + CountedWords(50) + "w100 w100 w100 w100 w100 w100";
+  const json options = PairOptions({{"window", 2}, {"negative", 3}, {"subsample", 0.01}});
   const auto source = OpenPairs(files, options), again = OpenPairs(files, options);
   REQUIRE((source.ok() && again.ok()));
   CHECK((*source)->fingerprint() == (*again)->fingerprint());
@@ -91,7 +91,7 @@ TEST_CASE("words are drawn by the power 3/4 of their number, and never the near 
   MemoryFiles files;
   for (int i = 0; i < 1000; ++i)
     files.contents["/t"] += i % 10 == 0 ? "b " : i % 10 == 1 ? "c " : "a ";
-  const auto source = OpenPairs(files, Options({{"window", 1}, {"negative", 20}}));
+  const auto source = OpenPairs(files, PairOptions({{"window", 1}, {"negative", 20}}));
   REQUIRE(source.ok());
   const Batch batch = EpochOf(**source, 1);
   std::map<float, double> drawn;  // words drawn beside the word a, which is number 2
@@ -117,7 +117,7 @@ TEST_CASE("frequent words are left out more often, and unknown ones always") {
   }
   const double allowed = 0.01 * 4000;
   const double keep = (std::sqrt(2000 / allowed) + 1) * allowed / 2000;
-  json options = Options({{"window", 5}, {"negative", 1}, {"subsample", 0.01}});
+  json options = PairOptions({{"window", 5}, {"negative", 1}, {"subsample", 0.01}});
   const auto source = OpenPairs(files, options);
   REQUIRE(source.ok());
   CHECK((*source)->records() == static_cast<uint64_t>(2000 * keep + 2000) * 6);
@@ -136,13 +136,13 @@ TEST_CASE("frequent words are left out more often, and unknown ones always") {
 TEST_CASE("what pairs cannot be made of is refused") {
   MemoryFiles files;
   files.contents["/t"] = "one one one one\n";
-  json window = Options({{"window", 2}});
+  json window = PairOptions({{"window", 2}});
   window["window"] = 4;
-  json unit = Options({{"window", 2}});
+  json unit = PairOptions({{"window", 2}});
   unit.erase("unit");
-  CheckRefused({{Options({{"window", 2}}), {"/t: has too few words"}},
-                {Options({{"window", 0}}), {"skipgram.window"}},
-                {Options({{"negatives", 2}}), {"skipgram.negatives"}},
+  CheckRefused({{PairOptions({{"window", 2}}), {"/t: has too few words"}},
+                {PairOptions({{"window", 0}}), {"skipgram.window"}},
+                {PairOptions({{"negatives", 2}}), {"skipgram.negatives"}},
                 {unit, {"unit: must be \"word\""}},
                 {window, {"data (text).window"}}},
                [&](const json& options) { return OpenPairs(files, options); });

@@ -14,7 +14,7 @@ using nlohmann::json;
 
 constexpr int64_t kRows = kPlainRowsMax + 8;
 
-json InputJson(const std::string& name, const std::string& dtype, json shape) {
+json ShapedInput(const std::string& name, const std::string& dtype, json shape) {
   return LayerJson("InputLayer",
                    {{"name", name}, {"dtype", dtype}, {"batch_shape", std::move(shape)}});
 }
@@ -102,7 +102,7 @@ TEST_CASE("rows become floats and rows again, in tables of any size") {
 
 TEST_CASE("ids beyond 2^24 train their own rows") {
   const json model =
-      SequentialJson({InputJson("id", "int64", {nullptr, 1}), TableJson(), FlattenJson()});
+      SequentialJson({ShapedInput("id", "int64", {nullptr, 1}), TableJson(), FlattenJson()});
   const int64_t top = kPlainRowsMax;
   const auto rows = TouchedRows(model, IdBatch({0, 5, top, top + 1, top + 3, 5}));
   INFO(rows.status());
@@ -119,7 +119,7 @@ TEST_CASE("ids beyond 2^24 train their own rows") {
 }
 
 TEST_CASE("indices of a preprocessing layer beyond 2^24 train their own rows") {
-  const json model = SequentialJson({InputJson("id", "int64", {nullptr, 1}),
+  const json model = SequentialJson({ShapedInput("id", "int64", {nullptr, 1}),
                                      LayerJson("Hashing", {{"name", "h"}, {"num_bins", kRows}}),
                                      TableJson(), FlattenJson()});
   std::vector<int64_t> ids(64);
@@ -132,17 +132,17 @@ TEST_CASE("indices of a preprocessing layer beyond 2^24 train their own rows") {
 
 TEST_CASE("an id that a small table lacks is refused by its own digits") {
   const json model = SequentialJson(
-      {InputJson("id", "int64", {nullptr, 1}), TableJson(kPlainRowsMax), FlattenJson()});
+      {ShapedInput("id", "int64", {nullptr, 1}), TableJson(kPlainRowsMax), FlattenJson()});
   CheckRefused(model, IdBatch({kPlainRowsMax + 1}), "id 16777217 is not in the model's embedding");
   const json smaller =
-      SequentialJson({InputJson("id", "int64", {nullptr, 1}), TableJson(2000000), FlattenJson()});
+      SequentialJson({ShapedInput("id", "int64", {nullptr, 1}), TableJson(2000000), FlattenJson()});
   CheckRefused(smaller, IdBatch({2000007}), "id 2000007 is not in the model's embedding");
 }
 
 TEST_CASE("whole numbers that the model computes with are refused where float32 lacks them") {
   const auto model = [](const std::string& dtype) {
-    return SequentialJson(
-        {InputJson("id", dtype, {nullptr, 1}), LayerJson("Dense", {{"name", "d"}, {"units", 1}})});
+    return SequentialJson({ShapedInput("id", dtype, {nullptr, 1}),
+                           LayerJson("Dense", {{"name", "d"}, {"units", 1}})});
   };
   const Batch batch = IdBatch({1, kPlainRowsMax + 1});
   CheckRefused(model("int64"), batch,
@@ -185,7 +185,7 @@ TEST_CASE("an input is ids of a large table and a number for others at once") {
 TEST_CASE("a fixed table that is too large is told one limit, whatever its size") {
   const auto refused = [](int64_t rows, const std::string& what) {
     const json model =
-        SequentialJson({InputJson("id", "int64", {nullptr, 1}), TableJson(rows), FlattenJson()});
+        SequentialJson({ShapedInput("id", "int64", {nullptr, 1}), TableJson(rows), FlattenJson()});
     CheckRefused(model, IdBatch({1}),
                  absl::StrCat("layer \"table\" (Embedding): ", what, kTableRowsMax));
   };
