@@ -374,12 +374,17 @@ absl::StatusOr<Manifest> ParseManifest(std::string_view text, const std::string&
   }
   Manifest manifest;
   try {  // the JSON library reports missing keys and wrong types only by exceptions
+    // Fractions and negative numbers, which the library would convert to any integer.
+    for (const char* key : {"min_reader_version", "generation", "round", "step", "created_unix_ms",
+                            "data_plan", "partitions", "files"}) {
+      if (HasOddNumber(root.at(key))) return damaged(absl::StrCat(key, " holds an odd number"));
+    }
+    for (const json& variable : root.at("variables")) {
+      if (HasOddNumber(variable.at("shape"))) return damaged("a shape holds an odd number");
+    }
     manifest = FromJson(root);
   } catch (const json::exception& error) {
     return damaged(error.what());
-  }
-  for (const char* key : {"created_unix_ms", "data_plan", "partitions", "files"}) {
-    if (HasOddNumber(root.at(key))) return damaged(absl::StrCat(key, " holds an odd number"));
   }
   if (manifest.created_unix_ms < 0) return damaged("created_unix_ms is past 2^63");
   const absl::Status fits = CheckManifest(manifest);
@@ -427,6 +432,7 @@ absl::StatusOr<std::optional<TableMetadata>> ReadTableMetadata(
   const auto refuse = [&](const char* what) {
     return absl::DataLossError(absl::StrCat("table of partition ", partition, ": ", what));
   };
+  if (HasOddNumber(*found)) return refuse("odd number");
   TableMetadata table;
   try {
     table.now = found->at("now").get<uint32_t>();
@@ -446,7 +452,6 @@ absl::StatusOr<std::optional<TableMetadata>> ReadTableMetadata(
   } catch (const json::exception& error) {
     return refuse(error.what());
   }
-  if (HasOddNumber(*found)) return refuse("odd number");
   return table;
 }
 
@@ -459,6 +464,9 @@ absl::StatusOr<StoredPartition> ReadCounts(const std::map<std::string, std::stri
   }
   const json root = JsonOf(it->second);
   const json ledger = root.contains("ledger") ? root["ledger"] : JsonOf(ledger_text);
+  if (HasOddNumber(root) || HasOddNumber(ledger)) {
+    return absl::DataLossError(absl::StrCat("counts of partition ", partition, ": odd number"));
+  }
   StoredPartition result;
   try {
     result.updates = root.at("updates").get<uint64_t>();
@@ -466,9 +474,6 @@ absl::StatusOr<StoredPartition> ReadCounts(const std::map<std::string, std::stri
     result.ledger = LedgerFromJson(ledger);
   } catch (const json::exception& error) {
     return absl::DataLossError(absl::StrCat("counts of partition ", partition, ": ", error.what()));
-  }
-  if (HasOddNumber(root) || HasOddNumber(ledger)) {
-    return absl::DataLossError(absl::StrCat("counts of partition ", partition, ": odd number"));
   }
   ASSIGN_OR_RETURN(result.table, ReadTableMetadata(metadata, partition));
   return result;

@@ -232,6 +232,8 @@ TEST_CASE("a manifest that is sealed but wrong is refused with its own kind of e
        absl::StatusCode::kFailedPrecondition},
       {"\"min_reader_version\": 2", "\"min_reader_version\": 7", absl::StatusCode::kUnimplemented},
       {"\"round\": 4", "\"round\": \"4\"", absl::StatusCode::kDataLoss},
+      {"\"round\": 4", "\"round\": 4.5", absl::StatusCode::kDataLoss},
+      {"\"step\": 10", "\"step\": -10", absl::StatusCode::kDataLoss},
       {"\"run_id\"", "\"ran_id\"", absl::StatusCode::kDataLoss},
       {"1700000000000", "9223372036854775808", absl::StatusCode::kDataLoss},
       {"1700000000000", "-1", absl::StatusCode::kDataLoss},
