@@ -125,10 +125,10 @@ TEST_CASE("each call to the own process goes to the lane of its method") {
   ManualLoop loop;
   ManualExecutor longs(loop, /*at_once=*/false), shorts(loop, /*at_once=*/false);
   const auto echo = std::make_shared<Echo>();
+  int answers = 0;  // outlives the link, which answers the parked call at its end
   OwnLink link("own:1", echo, loop, [&](std::string_view method) -> Executor& {
     return method == "/Park" ? longs : shorts;
   });
-  int answers = 0;
   const auto count = [&](const OwnReply&) { ++answers; };
   link.Call("/Park", {}, 1000, count);
   link.Call("/Echo", {}, 1000, count);
