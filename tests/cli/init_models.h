@@ -24,7 +24,7 @@ inline nlohmann::json LayerCall(const std::string& class_name, nlohmann::json co
   return {{"class_name", class_name},
           {"config", std::move(config)},
           {"name", name},
-          {"inbound_nodes", {nodes}}};
+          {"inbound_nodes", nlohmann::json::array({nodes})}};
 }
 
 // A model of `numbers` inputs in one InputLayer, of unknown many with 0.

@@ -14,7 +14,7 @@ using nlohmann::json;
 
 // Returns a Sequential as model.to_json() of Keras 2.0 and 2.1 writes it: the config is the list of
 // layers.
-json ListSequential(json layers, const std::string& version = "") {
+json ListSequential(std::vector<json> layers, const std::string& version = "") {
   json model = {{"class_name", "Sequential"}, {"config", std::move(layers)}};
   if (!version.empty()) {
     model["keras_version"] = version;

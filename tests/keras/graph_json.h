@@ -16,7 +16,7 @@ namespace paracord {
 inline nlohmann::json Call(const std::string& of, int call = 0) {
   const nlohmann::json tensor = {{"class_name", "__keras_tensor__"},
                                  {"config", {{"keras_history", {of, call, 0}}}}};
-  return {{"args", {tensor}}, {"kwargs", nlohmann::json::object()}};
+  return {{"args", nlohmann::json::array({tensor})}, {"kwargs", nlohmann::json::object()}};
 }
 
 // Returns a call of a layer with several inputs: the outputs of the first calls of the layers `of`.
@@ -25,12 +25,12 @@ inline nlohmann::json CallWith(const std::vector<std::string>& of) {
   if (of.size() == 1) return call;
   nlohmann::json list = nlohmann::json::array();
   for (const std::string& name : of) list.push_back(Call(name)["args"][0]);
-  call["args"] = {list};
+  call["args"] = nlohmann::json::array({std::move(list)});
   return call;
 }
 
 inline nlohmann::json Named(const std::string& class_name, const std::string& name,
-                            nlohmann::json config, nlohmann::json calls) {
+                            nlohmann::json config, std::vector<nlohmann::json> calls) {
   config["name"] = name;
   nlohmann::json layer = LayerJson(class_name, std::move(config));
   layer["name"] = name;

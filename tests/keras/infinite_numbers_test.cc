@@ -25,7 +25,8 @@ json Operation(const std::string& class_name, const std::string& name, json conf
 
 // Returns the outputs of a model with three inputs for (1, 0.5, -1). The last layer is "last".
 std::vector<float> Outputs(std::vector<json> layers) {
-  json all = {Named("InputLayer", "in", {{"batch_shape", {nullptr, 3}}}, json::array())};
+  json all =
+      json::array({Named("InputLayer", "in", {{"batch_shape", {nullptr, 3}}}, json::array())});
   for (json& layer : layers) all.push_back(std::move(layer));
   const json model = {
       {"class_name", "Functional"},

@@ -470,7 +470,7 @@ TEST_CASE("a tensor without elements, of too many axes or beyond all memory is r
                                 {{"name", "e"}, {"equation", "ab,bc->ac"}, {"output_shape", {0}}}),
                       LayerJson("GroupNormalization", {{"name", "g"}, {"groups", -1}})}),
       {3}, "layer \"e\" (EinsumDense): would have no elements, as of shape (0,)");
-  json calls = {Call("in")};
+  std::vector<json> calls = {Call("in")};
   for (int i = 0; i < 100; ++i) calls.push_back(Call("e", i));
   json expand = Named("ExpandDims", "e", {{"axis", 1}}, std::move(calls));
   expand["module"] = "keras.src.ops.numpy";

@@ -31,7 +31,8 @@ json Wired(const std::vector<Link>& links) {
     layers.push_back({{"class_name", "Dense"},
                       {"name", link.layer},
                       {"config", {{"name", link.layer}, {"units", 4}}},
-                      {"inbound_nodes", {{{"args", {tensor}}, {"kwargs", json::object()}}}}});
+                      {"inbound_nodes", json::array({{{"args", json::array({tensor})},
+                                                      {"kwargs", json::object()}}})}});
   }
   return {{"class_name", "Functional"},
           {"config",
@@ -73,7 +74,8 @@ TEST_CASE("a call that can never have its inputs is named with what it takes") {
 // Returns the config of a model that calls an inner model `calls` times, nested `depth` levels
 // deep. The innermost model returns its input, or the output of the layer `last` if not null.
 json Nested(int depth, int calls, const json& last = nullptr) {
-  json layers = {Named("InputLayer", "in", {{"batch_shape", {nullptr, 4}}}, json::array())};
+  json layers =
+      json::array({Named("InputLayer", "in", {{"batch_shape", {nullptr, 4}}}, json::array())});
   json output = {"in", 0, 0};
   if (depth == 0 && last.is_object()) {
     layers.push_back(last);
@@ -89,7 +91,7 @@ json Nested(int depth, int calls, const json& last = nullptr) {
   return {{"name", "m"},
           {"layers", std::move(layers)},
           {"input_layers", {{"in", 0, 0}}},
-          {"output_layers", {std::move(output)}}};
+          {"output_layers", json::array({std::move(output)})}};
 }
 
 TEST_CASE("models without layers that call each other over and over are refused") {
@@ -102,7 +104,7 @@ TEST_CASE("models without layers that call each other over and over are refused"
 
 TEST_CASE("models that call each other over and over may have only so much to read and to add") {
   json sum = Call("in");
-  sum["args"] = {json::array()};
+  sum["args"] = json::array({json::array()});
   for (int i = 0; i < 1000; ++i) sum["args"][0].push_back(Call("in")["args"][0]);
   const json add = Named("Add", "last", json::object(), {sum});
   const json large = Named(

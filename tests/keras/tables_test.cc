@@ -127,7 +127,7 @@ TEST_CASE("a table that the job names must be one that can be had") {
   CHECK(Refused(job).empty());
 
   json computed = ThreeTables();
-  computed["config"]["layers"][3]["inbound_nodes"] = {Call("twice")};
+  computed["config"]["layers"][3]["inbound_nodes"] = json::array({Call("twice")});
   computed["config"]["layers"].insert(
       computed["config"]["layers"].begin() + 3,
       Named("Add", "twice", json::object(), {CallWith({"a", "b"})}));

@@ -55,7 +55,7 @@ TEST_CASE("an id that another table reads without weights is sent") {
   layers.insert(layers.begin() + 4, Named("Flatten", "flat", json::object(), {Call("plain")}));
   layers.insert(layers.begin() + 5,
                 Named("Concatenate", "all", json::object(), {CallWith({"rows", "flat"})}));
-  layers[6]["inbound_nodes"] = {Call("all")};
+  layers[6]["inbound_nodes"] = json::array({Call("all")});
   const Batch batch = IdsBatch({7, 7, 0, 999}, {2, 0, 0, 1});
   const Job job = TablesJob(model, Fixed({"rows", "plain"}));
   CHECK(SentIds(job, batch) == std::map<std::string, Ids>{{"rows/embeddings", {0, 7, 999}},

@@ -24,8 +24,8 @@ class FunctionalJson {
     Add("InputLayer", name, json::object(), json::array(), json::object());
     inputs_.push_back({name, 0, 0});
   }
-  void Add(const std::string& class_name, const std::string& name, json config, json args,
-           json kwargs = json::object()) {
+  void Add(const std::string& class_name, const std::string& name, json config,
+           std::vector<json> args, json kwargs = json::object()) {
     config["name"] = name;
     json layer = LayerJson(class_name, std::move(config));
     layer["name"] = name;
@@ -35,7 +35,7 @@ class FunctionalJson {
     }
     layers_.push_back(std::move(layer));
   }
-  void Operation(const std::string& class_name, const std::string& name, json args,
+  void Operation(const std::string& class_name, const std::string& name, std::vector<json> args,
                  json config = json::object()) {
     Add(class_name, name, std::move(config), std::move(args));
     layers_.back()["module"] = "keras.src.ops.numpy";

@@ -13,7 +13,7 @@ using nlohmann::json;
 // A merge of two embeddings, with id 0 masked.
 json Model(const std::string& merge) {
   json both = Call("e");
-  both["args"] = {{Call("e")["args"][0], Call("f")["args"][0]}};
+  both["args"] = json::array({json::array({Call("e")["args"][0], Call("f")["args"][0]})});
   const json table = {{"input_dim", 3}, {"output_dim", 2}, {"mask_zero", true}};
   return {{"class_name", "Functional"},
           {"config",
@@ -85,7 +85,9 @@ TEST_CASE("a mask that is not of an input's steps is refused by whoever would re
     };
     json before = Call("x"), last = Call("before");
     (by_name ? last : before)["kwargs"]["mask"] = Call("mask")["args"][0];
-    if (layer == "Concatenate") last["args"] = {{last["args"][0], Call("x")["args"][0]}};
+    if (layer == "Concatenate") {
+      last["args"] = json::array({json::array({last["args"][0], Call("x")["args"][0]})});
+    }
     const json model = {
         {"class_name", "Functional"},
         {"config",
