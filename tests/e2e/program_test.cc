@@ -142,8 +142,10 @@ constexpr char kForks[] = R"(import numpy as np, paracord, os, subprocess, time
 own = subprocess.Popen(["sleep", "1000"])
 @paracord.numpy.program(variables=[paracord.Variable("w", (1,))])
 def loss(values, x, y):
-    with open(os.environ["FORKS"], "w") as file:
+    new = os.environ["FORKS"] + ".new"
+    with open(new, "w") as file:
         file.write(f"{os.getpid()} {own.pid} {os.getcwd()} ")
+    os.replace(new, os.environ["FORKS"])  # whole, whenever a kill ends this
     time.sleep(0.01)
     return 1.0, {"w": [-1]}
 paracord.serve(loss)
