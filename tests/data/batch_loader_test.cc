@@ -88,8 +88,8 @@ TEST_CASE("a restart drops what was prepared") {
 
 TEST_CASE("a sequence that was over goes on when it has batches again") {
   CountingSource source;
+  std::atomic<uint64_t> left = 0, next = 0;  // the loader's thread reads them until the loader ends
   BatchLoader loader(source, 2);
-  std::atomic<uint64_t> left = 0, next = 0;
   loader.Start([&](uint64_t, std::vector<uint64_t>& records) {
     if (left > 0) {
       --left;

@@ -89,8 +89,8 @@ TEST_CASE("a compressed reply is never decompressed") {
   builder.RegisterCallbackGenericService(&service);
   const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   GrpcNetwork network;
-  const auto link = network.Dial("127.0.0.1:" + std::to_string(port));
   std::promise<absl::StatusOr<absl::Cord>> reply;
+  const auto link = network.Dial("127.0.0.1:" + std::to_string(port));
   link->Call("/t/any", {}, 5000,
              [&](absl::StatusOr<absl::Cord> got) { reply.set_value(std::move(got)); });
   const absl::StatusOr<absl::Cord> got = reply.get_future().get();

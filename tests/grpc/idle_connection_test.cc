@@ -55,7 +55,7 @@ TEST_CASE("a connection without calls is told to go, and the next call makes ano
   const auto listener = network.Listen("127.0.0.1:0", service);
   REQUIRE(listener.ok());
   NameLookup name((*listener)->address());
-  const absl::StatusOr<int> fd = ConnectSocket(name, 1000);
+  const absl::StatusOr<int> fd = ConnectSocket(name, 10000);
   REQUIRE(fd.ok());
   const std::string hello = std::string("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n") +
                             std::string("\0\0\0\4\0\0\0\0\0", 9);  // with empty SETTINGS

@@ -19,13 +19,13 @@ namespace {
 // A process with its own keys.
 struct BootProcess {
   BootProcess(const TestCa& ca, const std::string& uri) : keys(ca.pem(), ca.Issue("URI:" + uri)) {
+    static PosixFiles files;  // threads of connections may outlive this object
     auto loaded = Credentials::Load(keys.options(), files);
     REQUIRE(loaded.ok());
     GrpcOptions options;
     options.credentials = *loaded;
     network = std::make_unique<GrpcNetwork>(options);
   }
-  PosixFiles files;
   TestKeys keys;
   std::unique_ptr<GrpcNetwork> network;
 };

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <future>
+#include <memory>
 #include <string>
 #include <thread>
 
@@ -47,7 +48,8 @@ struct Process {
     Load(options);
   }
   void Load(const SecurityOptions& options) {
-    auto loaded = Credentials::Load(options, files, [this] { return now_ms.load(); });
+    static PosixFiles files;  // used by the same threads as the clock
+    auto loaded = Credentials::Load(options, files, [clock = clock] { return clock->load(); });
     INFO(loaded.status());
     REQUIRE(loaded.ok());
     credentials = *loaded;
@@ -65,8 +67,10 @@ struct Process {
     return answer.get_future().get();
   }
 
-  std::atomic<int64_t> now_ms = 1'000'000;
-  PosixFiles files;
+  // Shared with threads of handshakes, which may outlive this object.
+  const std::shared_ptr<std::atomic<int64_t>> clock =
+      std::make_shared<std::atomic<int64_t>>(1'000'000);
+  std::atomic<int64_t>& now_ms = *clock;
   TestKeys keys;
   std::shared_ptr<Credentials> credentials;
   std::unique_ptr<GrpcNetwork> network;
@@ -91,9 +95,9 @@ TEST_CASE("every call is open to the roles of its row alone, and closed to all s
   Process wrong_ca(ca.pem(), other.Issue("URI:spiffe://lab/worker/0"));
   Process misled(other.pem(), ca.Issue("URI:spiffe://lab/worker/0"));
   Process plant(ca.pem(), ca.Issue("URI:spiffe://plant/worker/0"));
-  Process expired(ca.pem(), ca.Issue("URI:spiffe://lab/worker/0", /*seconds=*/1));
+  Process expired(ca.pem(), ca.Issue("URI:spiffe://lab/worker/0", /*seconds=*/2));
   // Until the certificate has expired.
-  std::this_thread::sleep_for(std::chrono::milliseconds(2100));
+  std::this_thread::sleep_for(std::chrono::milliseconds(3100));
   for (const PeerRole server : {PeerRole::kPs, PeerRole::kCoordinator}) {
     CallerService service;
     const auto listener = ListenWith(*peers[server], service);
@@ -202,7 +206,7 @@ TEST_CASE("a port that asks for TLS closes streams and bytes in plain text") {
        {std::string(kStreamGreeting), std::string("PRI * HTTP/2.0\r\n\r\n"),
         std::string("\x16garbage that is no handshake at all")}) {
     NameLookup name(listener->address());
-    const absl::StatusOr<int> fd = ConnectSocket(name, 1000);
+    const absl::StatusOr<int> fd = ConnectSocket(name, 10000);
     REQUIRE(fd.ok());
     REQUIRE(send(*fd, begin.data(), begin.size(), MSG_NOSIGNAL) > 0);
     fcntl(*fd, F_SETFL, 0);

@@ -53,10 +53,14 @@ TEST_CASE("a daemon tells its health by its address, without any certificate") {
 }
 
 TEST_CASE("a daemon whose loop stands still is told from one that is not there") {
+  std::atomic<bool> hangs{true};  // the loop's thread reads it
   Daemon ps("127.0.0.1" + Port());
   REQUIRE(ps.monitor != nullptr);
-  ps.loop.Post([] { std::this_thread::sleep_for(std::chrono::milliseconds(500)); });
+  ps.loop.Post([&] {
+    while (hangs) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  });
   const auto health = AskLocalHealth("127.0.0.1" + Port(), 100);
+  hangs = false;
   REQUIRE(health.has_value());
   CHECK(absl::IsDeadlineExceeded(health->status()));
   CHECK_FALSE(AskLocalHealth("127.0.0.2" + Port(), 100).has_value());

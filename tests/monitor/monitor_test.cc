@@ -29,8 +29,8 @@ class RunningLoop {
 };
 
 TEST_CASE("a daemon shows its health, its metrics and, where it has them, a status and a page") {
+  std::atomic<bool> ready{false};  // the loop's thread reads it
   RunningLoop running;
-  std::atomic<bool> ready{false};
   MonitorSource source{.role = "ps", .task = "ps:3", .version = "1"};
   source.health = [&] { return HealthState{ready, "holds nothing yet"}; };
   source.measure = [](MetricSet& metrics) { metrics.Gauge("paracord_own", "Own.", 7); };
@@ -69,12 +69,12 @@ TEST_CASE("a daemon that has a certificate says when it expires") {
 }
 
 TEST_CASE("a daemon whose loop hangs is not live, though it still listens") {
+  std::atomic<bool> hangs{true};  // the loop's thread reads it
   RunningLoop running;
   MonitorSource source{.role = "ps", .task = "ps:3", .version = "1"};
   source.health = [] { return HealthState{true, ""}; };
-  const auto monitor = Monitor::Start("127.0.0.1:0", running.loop(), source, {.answer_ms = 200});
+  const auto monitor = Monitor::Start("127.0.0.1:0", running.loop(), source, {.answer_ms = 1000});
   REQUIRE(monitor.ok());
-  std::atomic<bool> hangs{true};
   running.loop().Post([&] {
     while (hangs) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   });
@@ -84,15 +84,15 @@ TEST_CASE("a daemon whose loop hangs is not live, though it still listens") {
 }
 
 TEST_CASE("however many ask, a status is made once for all who wait, and a few times a second") {
+  std::atomic<int> made{0};       // counted by the loop's thread
+  std::atomic<bool> hangs{true};  // read by it
   RunningLoop running;
-  std::atomic<int> made{0};
   MonitorSource source{.role = "coordinator", .task = "coordinator", .version = "1"};
   source.health = [] { return HealthState{true, ""}; };
   source.status = [&] { return std::to_string(++made); };
   const auto monitor = Monitor::Start("127.0.0.1:0", running.loop(), source);
   REQUIRE(monitor.ok());
   const std::string at = (*monitor)->address();
-  std::atomic<bool> hangs{true};
   running.loop().Post([&] {
     while (hangs) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   });
@@ -101,7 +101,7 @@ TEST_CASE("however many ask, a status is made once for all who wait, and a few t
     clients.push_back(std::make_unique<RawHttpClient>(at));
     clients.back()->Send("GET /status.json HTTP/1.1\r\nHost: localhost\r\n\r\n");
   }
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
   hangs = false;
   for (const auto& client : clients) CHECK(client->Read().ends_with("\r\n\r\n1"));
   const int64_t begun_ms = SteadyMs();

@@ -101,7 +101,8 @@ inline absl::StatusOr<absl::Cord> Ask(Link& link, std::string_view method, Parts
 }
 
 inline bool Soon(const std::function<bool()>& condition) {
-  for (int i = 0; i < 30000 && !condition(); ++i) {
+  for (int i = 0; i < 30000; ++i) {
+    if (condition()) return true;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   return condition();

@@ -87,14 +87,15 @@ TEST_CASE("an address that is silent leaves time for the others of its name") {
     if (fd.ok()) fds.push_back(*fd);
   }
   REQUIRE(fds.size() < 4);
-  NameLookup both("both.test:1", [&](const std::string&) -> Answer {
-    std::vector<SocketAddress> addresses = *ResolveAddress(full->address, AI_NUMERICHOST);
-    addresses.push_back(ResolveAddress(live->address, AI_NUMERICHOST)->front());
+  const auto ask = [silent = full->address, answers = live->address](const std::string&) -> Answer {
+    std::vector<SocketAddress> addresses = *ResolveAddress(silent, AI_NUMERICHOST);
+    addresses.push_back(ResolveAddress(answers, AI_NUMERICHOST)->front());
     return addresses;
-  });
+  };
+  NameLookup both("both.test:1", ask);
   const int64_t begun_ms = SteadyMs();
-  const absl::StatusOr<int> fd = ConnectSocket(both, 600);
-  CHECK(SteadyMs() - begun_ms < 600);
+  const absl::StatusOr<int> fd = ConnectSocket(both, 3000);
+  CHECK(SteadyMs() - begun_ms < 3000);
   REQUIRE(fd.ok());
   CHECK(PeerOf(*fd) == live->address);
   fds.push_back(*fd);

@@ -36,10 +36,10 @@ struct OwnPair {
   ManualExecutor lane{loop, /*at_once=*/false};
   const std::shared_ptr<Echo> shared_echo = std::make_shared<Echo>();
   Echo& echo = *shared_echo;
+  int answers = 0;  // like `reply`, outlives the link, which answers open calls at its end
+  OwnReply reply = absl::UnknownError("none");
   std::unique_ptr<OwnLink> link = std::make_unique<OwnLink>(
       "unix:/own", shared_echo, loop, [this](std::string_view) -> Executor& { return lane; });
-  int answers = 0;
-  OwnReply reply = absl::UnknownError("none");
 };
 
 TEST_CASE("a call to the own process is served on the lane, and shares all bytes") {
@@ -147,9 +147,9 @@ class DroppingService : public Service {
 TEST_CASE("a call to the own process that its service drops is cancelled") {
   ManualLoop loop;
   ManualExecutor lane(loop);
+  OwnReply reply = absl::UnknownError("none");
   OwnLink link("own:1", std::make_shared<DroppingService>(), loop,
                [&](std::string_view) -> Executor& { return lane; });
-  OwnReply reply = absl::UnknownError("none");
   link.Call("/Echo", {}, 1000, [&](OwnReply got) { reply = std::move(got); });
   CHECK(absl::IsCancelled(reply.status()));
 }

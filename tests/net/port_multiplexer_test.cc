@@ -19,6 +19,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "common/descriptors.h"
 #include "net/stream_pair.h"
 #include "spdlog/sinks/ringbuffer_sink.h"
@@ -41,6 +42,12 @@ TEST_CASE(
   rlimit few = files;
   few.rlim_cur = static_cast<rlim_t>(next) + 30;
   REQUIRE(setrlimit(RLIMIT_NOFILE, &few) == 0);
+  // Threads that earlier tests have left behind may say something, too.
+  const auto warnings = [&] {
+    std::vector<std::string> lines = sink->last_formatted();
+    std::erase_if(lines, [](const auto& line) { return !absl::StrContains(line, "may have"); });
+    return lines;
+  };
   std::vector<int> strangers;
   std::atomic<int> others = 0;
   {
@@ -52,16 +59,18 @@ TEST_CASE(
     });
     for (int i = 0; i < 10; ++i) {
       NameLookup name((*multiplexer)->address());
-      const absl::StatusOr<int> fd = ConnectSocket(name, 1000);
+      const absl::StatusOr<int> fd = ConnectSocket(name, 10000);
       if (fd.ok()) strangers.push_back(*fd);
     }
-    CHECK(Soon([&] { return !sink->last_formatted().empty(); }));
+    CHECK(Soon([&] { return !warnings().empty(); }));
     // Time for several attempts to accept; nobody in the backlog is closed by them.
     std::this_thread::sleep_for(std::chrono::milliseconds(500));
     for (const int fd : strangers) {
       char byte = 0;
-      CHECK(recv(fd, &byte, 1, MSG_DONTWAIT) == -1);
-      CHECK(errno == EAGAIN);
+      const ssize_t got = recv(fd, &byte, 1, MSG_DONTWAIT);
+      const int error = errno;
+      CHECK(got == -1);
+      CHECK(error == EAGAIN);
     }
     for (size_t i = 0; i + 1 < strangers.size(); ++i) close(strangers[i]);
     strangers.erase(strangers.begin(), strangers.end() - 1);
@@ -72,7 +81,7 @@ TEST_CASE(
   setrlimit(RLIMIT_NOFILE, &files);
   spdlog::set_default_logger(before);
   spdlog::set_level(level);
-  const std::vector<std::string> said = sink->last_formatted();
+  const std::vector<std::string> said = warnings();
   REQUIRE(said.size() == 1);
   INFO(said.front());
   CHECK(said.front().find("may have " + std::to_string(next + 30)) != std::string::npos);
@@ -98,7 +107,7 @@ TEST_CASE("half a ClientHello is not read again and again while no more of it co
           {}, [](int fd) { close(fd); }, ps.credentials);
   const auto connect_to_it = [&] {
     NameLookup name((*multiplexer)->address());
-    const absl::StatusOr<int> fd = ConnectSocket(name, 1000);
+    const absl::StatusOr<int> fd = ConnectSocket(name, 10000);
     REQUIRE(fd.ok());
     return *fd;
   };
@@ -143,7 +152,7 @@ TEST_CASE("certificates of a role without an index get 256 streams, and leave th
           {&echo, request_budget, uint64_t{1} << 30}, [](int fd) { close(fd); }, ps.credentials);
   const auto greeted = [&](const TestProcess& as) -> std::unique_ptr<Channel> {
     NameLookup name((*multiplexer)->address());
-    const absl::StatusOr<int> fd = ConnectSocket(name, 1000);
+    const absl::StatusOr<int> fd = ConnectSocket(name, 10000);
     REQUIRE(fd.ok());
     const auto keys = as.credentials->Current();
     auto tls = TlsChannel::Make(*fd, keys->client.get(), TlsChannel::End::kClient);
@@ -174,7 +183,7 @@ ptrdiff_t Threads() {
 // Connects without a certificate, shakes hands, and begins a greeting without sending the token.
 std::unique_ptr<Channel> HalfGreeted(const PortMultiplexer& multiplexer, const TestProcess& as) {
   NameLookup name(multiplexer.address());
-  const absl::StatusOr<int> fd = ConnectSocket(name, 1000);
+  const absl::StatusOr<int> fd = ConnectSocket(name, 10000);
   REQUIRE(fd.ok());
   const auto keys = as.credentials->Current();
   auto tls = TlsChannel::Make(*fd, keys->client.get(), TlsChannel::End::kClient);

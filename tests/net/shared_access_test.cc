@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "common/shared_memory.h"
 #include "net/echo.h"
 #include "net/shared_network.h"
@@ -30,7 +31,8 @@ class NothingBeneath : public Network {
 
 // A ps that offers shared memory to peers with `access`.
 struct Offered {
-  explicit Offered(const std::string& boot_id, const Access& access = {}) : boot(boot_id) {
+  explicit Offered(const std::string& name, const Access& access = {})
+      : boot(absl::StrCat(name, "-", getpid())) {  // other processes may run the same test
     REQUIRE(EnableSharedMemory());
     absl::StatusOr<std::unique_ptr<Listener>> made =
         SharedNetwork::Offer(boot, echo, std::make_shared<RequestBudget>(64 << 20),
@@ -56,7 +58,7 @@ TEST_CASE("memory is shared with processes of the same user and of root, and wit
   CHECK_FALSE(SharedNetwork::MayShare(1000, 0));
   if (geteuid() != 0) return;  // only root can become another user
   const Offered offered("test-users");
-  const std::string name = std::string(1, '\0') + "paracord/test-users";
+  const std::string name = std::string(1, '\0') + "paracord/" + offered.boot;
   sockaddr_un at{};
   at.sun_family = AF_UNIX;
   name.copy(at.sun_path, name.size());
@@ -70,7 +72,7 @@ TEST_CASE("memory is shared with processes of the same user and of root, and wit
       if (setuid(user) != 0) _exit(9);
       if (connect(fd, reinterpret_cast<const sockaddr*>(&at), size) != 0) _exit(8);
       pollfd ended{fd, POLLIN, 0};
-      _exit(poll(&ended, 1, 500) == 0 ? 1 : 0);
+      _exit(poll(&ended, 1, user == 0 ? 500 : 10000) == 0 ? 1 : 0);
     }
     int status = 0;
     waitpid(child, &status, 0);

@@ -68,7 +68,7 @@ struct Played {
       if (fd < 0) fd = accept4(listeners[0], nullptr, nullptr, SOCK_NONBLOCK);
       return fd >= 0;
     }));
-    REQUIRE(GreetStream(fd, 1000));
+    REQUIRE(GreetStream(fd, 10000));
   }
   ~Played() {
     for (const int listener : listeners) close(listener);
@@ -106,7 +106,7 @@ struct Played {
 TEST_CASE("nothing is written to its place any more once a call has failed") {
   const bool deadline = GENERATE(true, false);
   CAPTURE(deadline);
-  Played played(/*deadline_ms=*/deadline ? 500 : 30000);
+  Played played(/*deadline_ms=*/deadline ? 1000 : 30000);
   played.Send(Played::ReplyOf(100000) + std::string(3500, 'x'));
   REQUIRE(Soon([&] { return played.stripes->at == 4000; }));
   if (!deadline) close(std::exchange(played.fd, -1));
@@ -127,10 +127,11 @@ TEST_CASE("nothing is written to its place any more once a call has failed") {
 TEST_CASE("a reply that comes slowly has the time that it takes, one that drips has not") {
   const size_t step = GENERATE(size_t{300000}, size_t{2});
   CAPTURE(step);
-  Played played(/*deadline_ms=*/300);
-  const std::string text = Pattern(6 * 300000);
+  Played played(/*deadline_ms=*/1000);
+  constexpr size_t kPieces = 10;  // which take longer than the deadline
+  const std::string text = Pattern(kPieces * 300000);
   played.Send(Played::ReplyOf(text.size()));
-  for (size_t at = 0; at < 6; ++at) {
+  for (size_t at = 0; at < kPieces; ++at) {
     const std::string next = text.substr(at * step, step);
     if (step > 2) {
       played.Send(next);
@@ -164,7 +165,7 @@ TEST_CASE("a reply larger than can be meant, or with an error and a body, breaks
 }
 
 TEST_CASE("a deadline is kept while the peer has no end of other things to say") {
-  Played played(/*deadline_ms=*/300);
+  Played played(/*deadline_ms=*/1000);
   StreamFrame frame;
   frame.set_kind(StreamFrame::REPLY);
   frame.set_call(99);

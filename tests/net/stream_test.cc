@@ -72,7 +72,7 @@ TEST_CASE("a request beyond the limit is refused and the stream lives on") {
 
 TEST_CASE("a request whose answer waits without it is held by nobody") {
   Pair pair;
-  auto waits = AskLater(*pair.link, "/Wait", OnePart(Pattern(3000000)), 2000);
+  auto waits = AskLater(*pair.link, "/Wait", OnePart(Pattern(3000000)), 4000);
   REQUIRE(Soon([&] { return pair.echo.handled == 1; }));
   CHECK(Soon([&] { return pair.request_budget->bytes() == 0; }));
   CHECK(waits.wait_for(std::chrono::seconds(0)) == std::future_status::timeout);
@@ -148,7 +148,7 @@ TEST_CASE("while the name of a stream's peer is looked up, calls keep their dead
   auto patient = AskLater(*link, "/Echo", {}, 60000);
   // The call uses the network beneath and keeps its deadline.
   CHECK(absl::IsUnimplemented(Ask(*link, "/Echo", {}, 500).status()));
-  CHECK(SteadyMs() - begun_ms < 500);
+  CHECK(SteadyMs() - begun_ms < 900);  // before the attempt to connect ends
   CHECK(absl::IsUnimplemented(patient.get().status()));
   CHECK(SteadyMs() - begun_ms < 10000);
   silent->set_value();
@@ -262,7 +262,7 @@ TEST_CASE("a peer that does not read its replies holds up nobody else") {
   std::thread writer([&] {
     const std::string request = Framed(CallFrame(1, "/Echo", text.size())) + text;
     size_t sent = 0;
-    for (int i = 0; i < 2000 && sent < request.size(); ++i) {
+    for (int i = 0; i < 30000 && sent < request.size(); ++i) {
       const ssize_t put = send(fd, request.data() + sent, request.size() - sent, MSG_NOSIGNAL);
       if (put > 0) sent += static_cast<size_t>(put);
       if (put < 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -362,13 +362,13 @@ TEST_CASE(
   const absl::StatusOr<ListeningSockets> dead = ListenAt("127.0.0.1:0");
   REQUIRE(dead.ok());
   const auto link = MakeStreamLink(std::make_unique<RefusingLink>(dead->address));
-  auto unanswered = AskLater(*link, "/Echo", Parts{absl::Cord("x")}, 500);
+  auto unanswered = AskLater(*link, "/Echo", Parts{absl::Cord("x")}, 2000);
   int proxy = -1;
   REQUIRE(Soon([&] {
     if (proxy < 0) proxy = accept(dead->fds[0], nullptr, nullptr);
     return proxy >= 0;
   }));
-  REQUIRE(GreetStream(proxy, 1000));
+  REQUIRE(GreetStream(proxy, 10000));
   CHECK(absl::IsDeadlineExceeded(unanswered.get().status()));
   absl::Status last;
   for (int i = 0; i < 60 && !absl::IsUnimplemented(last); ++i) {
