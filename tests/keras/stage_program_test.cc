@@ -17,6 +17,7 @@
 #include "tests/golden/golden.h"
 #include "tests/keras/golden_job.h"
 #include "tests/keras/table_models.h"
+#include "tests/sanitized.h"
 
 namespace paracord {
 namespace {
@@ -302,7 +303,7 @@ TEST_CASE("a recommender whose tables have the rows of a batch has the same bits
 }
 
 TEST_CASE("Keras' own models have the same bits in stages, wherever they can be cut") {
-  size_t cut = 0;
+  size_t cut = 0, model = 0;
   for (const char* file :
        {"graph.keras3.json", "graph.keras2.json", "recommender.keras3.json", "sequence.keras3.json",
         "batch.keras3.json", "call.keras3.json", "edge.keras3.json", "image.keras3.json"}) {
@@ -310,13 +311,15 @@ TEST_CASE("Keras' own models have the same bits in stages, wherever they can be 
       INFO(file << ": " << golden["name"]);
       Job job = CompiledJob(golden);
       const std::vector<Batch> batches(2, GoldenBatch(golden, true));
+      ++model;
       for (const uint32_t stages : {2u, 3u}) {
+        if (kSanitized && (model + stages) % 2 == 0) continue;
         job.accumulate = std::min(stages, job.batch);
         cut += CheckStagesBits(job, GoldenBatch(golden, false), batches, stages) ? 1 : 0;
       }
     }
   }
-  CHECK(cut > 400);
+  CHECK(cut > UnderSanitizers(200u, 400u));
 }
 
 TEST_CASE("stages report each gradient on the caller's thread, once it is complete") {

@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "tests/rows_in_files.h"
+#include "tests/sanitized.h"
 #include "tests/stored_chain.h"
 
 namespace paracord {
@@ -80,7 +81,7 @@ TEST_CASE("a flipped bit of any link is refused with the file's name, and so is 
       const absl::Status status = LeaveRows(files, chain.Path(second), manifest).status();
       return !status.ok() && absl::StrContains(status.message(), path);
     };
-    for (size_t at = 0; at < sound.size(); ++at) {
+    for (size_t at = 0; at < sound.size(); at += UnderSanitizers(5, 1)) {
       std::string bytes = sound;
       bytes[at] = static_cast<char>(bytes[at] ^ (1 << at % 8));
       INFO(name << " byte " << at);

@@ -13,6 +13,7 @@
 #include "exchange/round_norms.h"
 #include "store/store.h"
 #include "tests/fakes.h"
+#include "tests/sanitized.h"
 #include "tests/store/pusher.h"
 
 namespace paracord {
@@ -28,7 +29,7 @@ RoundNorms NormsOf(uint64_t round, const std::vector<double>& squares) {
 TEST_CASE("a round waits for its norms, and has the bits of a naive run that clips the mean") {
   for (const SyncKind& kind : SyncKinds()) {
     const bool exempt = kind.variable.moving_average() > 0;
-    for (uint64_t seed = 1; seed <= 3; ++seed) {
+    for (uint64_t seed = 1; seed <= UnderSanitizers(1u, 3u); ++seed) {
       CAPTURE(kind.name, seed);
       SyncDraws draws(seed);
       const auto lanes_of_all = static_cast<uint32_t>(1 + draws.Below(4));

@@ -9,6 +9,7 @@
 
 #include "common/parallel.h"
 #include "store/dense_partition.h"
+#include "tests/sanitized.h"
 #include "tests/store/fixed_rows.h"
 
 namespace paracord {
@@ -73,7 +74,7 @@ TEST_CASE("an image of a fixed table has the rows of its moment, whatever is pus
   CAPTURE(lazy, dim, everything);
   RandomRows rows(Parsed(lazy ? "adam" : "adagrad", lazy), dim);
   rows.PushRows(100);
-  for (int round = 0; round < 2; ++round) {
+  for (int round = 0; round < UnderSanitizers(1, 2); ++round) {
     const auto before = TensorsOf(*rows.partition);
     const std::unique_ptr<PartitionImage> image = rows.partition->NewImage(/*copied=*/false, {});
     image->Refer();

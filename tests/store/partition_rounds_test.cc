@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "common/parallel.h"
+#include "tests/sanitized.h"
 #include "tests/store/pusher.h"
 
 namespace paracord {
@@ -67,7 +68,7 @@ void PushRound(Pusher& pusher, SyncDraws& draws, uint64_t state, std::vector<Syn
 TEST_CASE("rounds have the bits of a naive run, and ledgers move by whole rounds") {
   SetParallelThreads(2);
   for (const SyncKind& kind : SyncKinds()) {
-    for (uint64_t seed = 1; seed <= 4; ++seed) {
+    for (uint64_t seed = 1; seed <= UnderSanitizers(1u, 4u); ++seed) {
       CAPTURE(kind.name, seed);
       SyncDraws draws(seed);
       Pusher pusher{kind, DrawPlan(draws)};
