@@ -1,18 +1,23 @@
 // Sanitizers make a test 3 to 30 times as slow. A test that repeats one path with other values
-// repeats it less often under them.
+// repeats it less often under them, unless PARACORD_ALL_REPETITIONS is set (tests/run --slow).
 #pragma once
+
+#include <cstdlib>
 
 namespace paracord {
 
+// Whether a test should save time because a sanitizer watches it.
+inline bool Sanitized() {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr bool kSanitized = true;
+  return std::getenv("PARACORD_ALL_REPETITIONS") == nullptr;
 #else
-inline constexpr bool kSanitized = false;
+  return false;
 #endif
+}
 
 template <class T>
-constexpr T UnderSanitizers(T sanitized, T otherwise) {
-  return kSanitized ? sanitized : otherwise;
+T UnderSanitizers(T sanitized, T otherwise) {
+  return Sanitized() ? sanitized : otherwise;
 }
 
 }  // namespace paracord

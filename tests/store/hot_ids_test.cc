@@ -58,7 +58,7 @@ struct SkewedStream {
 TEST_CASE("shares of hot ids are those of an exact count, however many rows a push has") {
   const auto [draws, pushes] = GENERATE(table<size_t, int>({{30, 6000}, {1500, 2000}}));
   CAPTURE(draws, pushes);
-  if (kSanitized && draws > 30) return;
+  if (Sanitized() && draws > 30) return;
   const SkewedStream stream(draws, pushes);
   std::vector<double> exact;
   for (const auto& [id, share] : stream.named) exact.push_back(share);
