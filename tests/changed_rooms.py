@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Prints which test programs a change concerns, a name a line: those of the rooms that changed and
-of the rooms that stand on these (tests/rooms), or `all`.
+of the rooms that stand on these (tests/rooms), or `all`. `documents` are the commands of README and
+of the first page, which e2e_test runs.
 
 usage: tests/changed_rooms.py REF
 
@@ -22,7 +23,7 @@ PROGRAMS = {
     "worker": ["worker", "sim"],
     "tensor": ["tensor", "cuda_host"],
     "keras": ["keras", "cuda_host", "steady"],
-    "cli": ["cli", "deploy"],
+    "cli": ["cli", "deploy", "python"],
     "program": ["program", "python"],
     "proto": [],
     "main": [],
@@ -31,7 +32,7 @@ PROGRAMS = {
 # What changes the build, or what all tests share, concerns all of them.
 ALL = ("CMakeLists.txt", "CMakePresets.json", "cmake/", "tests/CMakeLists.txt", "tests/main.cc",
        "tests/catch3/", "proto/")
-OUTSIDE = {"deploy": ["deploy"], "python": ["python"], "examples": ["cli"],
+OUTSIDE = {"deploy": ["deploy"], "python": ["python"], "examples": ["cli", "python", "documents"],
            "tests/golden": ["keras", "cuda_host"], "tests/fake_plugin": ["tensor"],
            "tests/fake_pjrt": ["program"], "tests/plugins": ["python", "plugins"],
            "tests/gpu": ["cuda_host"], "tests/odd_storage": ["e2e"], "tests/fuzz": []}
@@ -66,6 +67,20 @@ def changed_files(ref):
             git("ls-files", "--others", "--exclude-standard", "-z"))
 
 
+def including(path):
+    """Returns the test programs that include a header of tests/, directly or through others, or the
+    header whose functions a .cc file of tests/ has."""
+    included = {}  # {header: the files that include it}
+    for file in [*(ROOT / "tests").rglob("*.cc"), *(ROOT / "tests").rglob("*.h")]:
+        for name in re.findall(r'^#include "(?:tests/)?(\w+/[\w/]+\.h)"', file.read_text(), re.M):
+            included.setdefault(name, set()).add(str(file.relative_to(ROOT / "tests")))
+    found, new = set(), {re.sub(r"\.cc$", ".h", path.removeprefix("tests/"))}
+    while new:
+        found |= new
+        new = {file for header in new for file in included.get(header, ())} - found
+    return sorted({file.split("/")[0] for file in found if "/" in file})
+
+
 def programs_of(path, rooms):
     """Returns the test programs that a changed file concerns; None for all of them."""
     if path.startswith(ALL) or (path.startswith("tests/") and path.count("/") == 1
@@ -75,9 +90,11 @@ def programs_of(path, rooms):
         if path.startswith(place + "/"):
             return programs
     if path.startswith("tests/"):
-        return [path.split("/")[1]] if path.count("/") > 1 else []
+        # The tests of models run on the CUDA engine, too.
+        also = ["cuda_host"] if path.startswith("tests/keras/") else []
+        return [path.split("/")[1], *including(path), *also] if path.count("/") > 1 else []
     if path.endswith(".md"):
-        return ["python"] if re.match(r"README\.md$|docs/", path) else []
+        return ["python", "documents"] if re.match(r"README\.md$|docs/", path) else []
     inside = [room for room in rooms if path.startswith(room + "/")]
     if not inside:
         return []
@@ -97,7 +114,7 @@ def main():
         programs.update(concerned)
     build = (ROOT / "tests/CMakeLists.txt").read_text()
     known = set(re.findall(r"^ *paracord_test\((\w+)", build, re.M))
-    unknown = programs - known - {"python", "plugins"}
+    unknown = programs - known - {"python", "plugins", "documents"}
     if unknown:
         sys.exit(f"tests/changed_rooms.py: no test program is called {', '.join(sorted(unknown))}")
     print("\n".join(sorted(programs)))
