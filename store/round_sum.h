@@ -43,7 +43,7 @@ class RoundSum {
     uint64_t row_elements = 0;  // elements of one row; 0 for a dense partition
     uint64_t first_row = 0;     // id of the partition's first row
   };
-  // The sum at a node of the tree.
+  // A partial sum: of the lanes below one node of the tree in which lanes are added.
   struct Buffer {
     bool all = false;  // whether `rows` has all elements, and no ids
     SummedRows rows;

@@ -83,7 +83,7 @@ bool CoordinatorCore::GiveSeconds() {
   return true;
 }
 
-// Returns which ps serve this state with all their partitions.
+// Returns which ps serve all their partitions as they are after `state` rounds.
 std::vector<bool> CoordinatorCore::Serving(uint64_t state) const {
   std::vector<bool> serving;
   for (const std::vector<HeldPartition>& held : HeldByPs(View())) {
