@@ -114,8 +114,9 @@ int ShowEnd(Files& files, const TrainEnd& end, int coordinator_exit, Progress& p
     progress.Event("nothing",
                    "nothing to do: the job was done before, and asks neither for more batches "
                    "now nor for another stop_when (--fresh begins anew)");
+  } else {
+    progress.ShowLast(summary);
   }
-  progress.ShowLast(summary);
   if (end.json) {
     TerminalOut() << TextOf(nlohmann::json({{"event", "end"}, {"summary", summary}})) << "\n";
     return coordinator_exit;

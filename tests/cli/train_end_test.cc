@@ -5,6 +5,7 @@
 #include <sstream>
 #include <string>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/exit_code.h"
 #include "common/files.h"
@@ -117,6 +118,24 @@ TEST_CASE("the end of a job is shown even if its summary is no summary of ours")
                  {"checkpoint", {{"problem", ""}}}});
   const TrainEnd end{d.directory.path(), "", "paracord train job.json", false};
   CHECK(ShowEnd(d.files, end, 1, progress) == 1);
+}
+
+TEST_CASE("epochs of an earlier run are not shown again by a run that finds the job done") {
+  const std::string summary =
+      R"({"status": "done", "reason": "all batches are applied", "epochs": 1, "evaluations": [],
+          "history": [{"epoch": 1, "samples": 8, "wall_seconds": 2.0, "train": {"loss": 0.5}}]})";
+  EndedDirectory d;
+  REQUIRE(d.files.WriteAtomic(d.directory / "summary.json", summary).ok());
+  for (const bool earlier : {false, true}) {
+    CAPTURE(earlier);
+    std::ostringstream out;
+    Progress progress(Progress::Style::kLines, out);
+    const TrainEnd end{d.directory.path(), earlier ? summary : "", "paracord train j.json", false};
+    CHECK(ShowEnd(d.files, end, 0, progress) == 0);
+    CHECK(absl::StrContains(out.str(), "epoch 1/1") == !earlier);
+    CHECK(absl::StrContains(out.str(), "nothing to do") == earlier);
+    CHECK(absl::StrContains(out.str(), "done: all batches are applied"));
+  }
 }
 
 }  // namespace
