@@ -207,7 +207,7 @@ absl::StatusOr<S3Credentials> CredentialSource::OfWebIdentity(const std::string&
     const std::string why =
         absl::StrCat(endpoint, " gives no credentials for AWS_ROLE_ARN with the token in ",
                      token_file, ": ", reply.code, " ", XmlText(reply.body, "Message"));
-    if (reply.code >= 500) return absl::UnavailableError(why);
+    if (reply.code >= 500 || reply.code == 429) return absl::UnavailableError(why);
     return absl::InvalidArgumentError(why);
   }
   found.until_s = UntilS(XmlText(reply.body, "Expiration"));

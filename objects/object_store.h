@@ -62,7 +62,7 @@ class ObjectStore {
   virtual absl::Status FinishUpload(const OpenUpload& upload,
                                     const std::vector<std::string>& tags) = 0;
   virtual absl::Status AbortUpload(const OpenUpload& upload) = 0;  // OK if it does not exist
-  // Returns open uploads of paths that begin with `prefix`; a store may leave out some of many.
+  // Returns the open uploads of paths that begin with `prefix`.
   virtual absl::StatusOr<std::vector<OpenUpload>> Uploads(const std::string& prefix) = 0;
 };
 

@@ -412,17 +412,30 @@ absl::Status S3Store::AbortUpload(const OpenUpload& upload) {
 
 absl::StatusOr<std::vector<OpenUpload>> S3Store::Uploads(const std::string& prefix) {
   ASSIGN_OR_RETURN(const Place place, PlaceOf(prefix));
-  ASSIGN_OR_RETURN(const HttpResponse reply,
-                   Ask({.method = "GET",
-                        .path = "s3://" + place.bucket,
-                        .query = {{"prefix", place.key}, {"uploads", ""}}}));
   std::vector<OpenUpload> uploads;
-  for (const std::string_view upload : XmlInside(reply.body, "Upload")) {
-    const std::string key = XmlText(upload, "Key");
-    if (!key.starts_with(place.key)) continue;
-    uploads.push_back({absl::StrCat("s3://", place.bucket, "/", key), XmlText(upload, "UploadId")});
+  std::string key_marker, id_marker;  // where the next page begins
+  while (true) {
+    Asked asked{.method = "GET", .path = "s3://" + place.bucket};
+    if (!key_marker.empty()) asked.query.emplace_back("key-marker", key_marker);
+    asked.query.emplace_back("prefix", place.key);
+    if (!id_marker.empty()) asked.query.emplace_back("upload-id-marker", id_marker);
+    asked.query.emplace_back("uploads", "");
+    ASSIGN_OR_RETURN(const HttpResponse reply, Ask(asked));
+    for (const std::string_view upload : XmlInside(reply.body, "Upload")) {
+      const std::string key = XmlText(upload, "Key");
+      if (!key.starts_with(place.key)) continue;
+      uploads.push_back(
+          {absl::StrCat("s3://", place.bucket, "/", key), XmlText(upload, "UploadId")});
+    }
+    if (XmlText(reply.body, "IsTruncated") != "true") return uploads;
+    const auto before = std::pair(key_marker, id_marker);
+    key_marker = XmlText(reply.body, "NextKeyMarker");
+    id_marker = XmlText(reply.body, "NextUploadIdMarker");
+    if (key_marker.empty() || std::pair(key_marker, id_marker) == before) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(prefix, ": the list of uploads is cut, and does not say how to go on"));
+    }
   }
-  return uploads;
 }
 
 }  // namespace paracord

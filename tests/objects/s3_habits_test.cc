@@ -9,6 +9,8 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "objects/credentials.h"
+#include "objects/http.h"
 #include "objects/object_files.h"
 #include "objects/s3_store.h"
 #include "tests/fakes.h"
@@ -82,6 +84,32 @@ TEST_CASE("an answer that is no list of objects is neither an empty list nor a w
   CHECK(absl::StartsWith(said(cut + "<NextContinuationToken>here</NextContinuationToken>"
                                     "</ListBucketResult>"),
                          wrong + "it goes on where it began"));
+}
+
+TEST_CASE("unfinished uploads are listed page by page") {
+  const auto page = [](const std::string& id, const std::string& next) {
+    return absl::StrCat("<ListMultipartUploadsResult><Upload><Key>d/a</Key><UploadId>", id,
+                        "</UploadId></Upload>", next, "</ListMultipartUploadsResult>");
+  };
+  const std::string next =
+      "<IsTruncated>true</IsTruncated><NextKeyMarker>d/a</NextKeyMarker>"
+      "<NextUploadIdMarker>one</NextUploadIdMarker>";
+  bool ends = true;
+  AnsweringServer server([&](const std::string& head) {
+    const bool second = absl::StrContains(head, "?key-marker=d%2Fa&prefix=d%2F") &&
+                        absl::StrContains(head, "&upload-id-marker=one&uploads=");
+    return std::pair(200, second ? page("two", ends ? "" : next) : page("one", next));
+  });
+  S3Store store(FromMap(With(server)));
+  const auto uploads = store.Uploads("s3://b/d/");
+  REQUIRE(uploads.ok());
+  REQUIRE(uploads->size() == 2);
+  CHECK(uploads->front().id == "one");
+  CHECK(uploads->back().id == "two");
+  CHECK(uploads->back().path == "s3://b/d/a");
+  ends = false;
+  CHECK(store.Uploads("s3://b/d/").status().message() ==
+        "s3://b/d/: the list of uploads is cut, and does not say how to go on");
 }
 
 TEST_CASE("a store that takes no notice of ranges fills no memory") {
@@ -171,6 +199,25 @@ TEST_CASE("the agent of a container gives credentials for a token") {
   CHECK(absl::StrContains(agent.heads()[0], "GET /v1 "));
   CHECK(absl::StrContains(agent.heads()[0], "Authorization: a-token\r\n"));
   CHECK(absl::StrContains(server.heads()[0], "x-amz-security-token: session\r\n"));
+}
+
+TEST_CASE("a token service that asks for patience is asked again, one that refuses is not") {
+  const TestDirectory directory;
+  int code = 429;
+  AnsweringServer tokens(
+      [&](const std::string&) { return std::pair(code, ErrorOf("Throttling", "Rate exceeded")); });
+  HttpClient http;
+  CredentialSource source(
+      http,
+      FromMap({{"AWS_ENDPOINT_URL_STS", "http://" + tokens.address()},
+               {"AWS_WEB_IDENTITY_TOKEN_FILE", directory.Write("token", "a.b.c\n")},
+               {"AWS_ROLE_ARN", "arn:aws:iam::1:role/job"}}),
+      "us-east-1");
+  const absl::Status busy = source.Get().status();
+  CHECK(absl::IsUnavailable(busy));  // which callers retry
+  CHECK(absl::StrContains(busy.message(), "429 Rate exceeded"));
+  code = 403;
+  CHECK(absl::IsInvalidArgument(source.Get().status()));
 }
 
 TEST_CASE("a HEAD that is refused is an error with the store's own reason") {
