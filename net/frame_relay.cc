@@ -262,6 +262,7 @@ bool FrameRelay::Shake(Connection& connection) {
   const std::optional<PeerIdentity>& identity = peer->access.peer();
   connection.only_looks = identity.has_value() && (identity->role == PeerRole::kMonitor ||
                                                    identity->role == PeerRole::kOperator);
+  peer->address = PeerOf(fd);
   const int delivered = Pair(connection, *std::move(peer));
   if (delivered < 0) return false;
   --shaking_;

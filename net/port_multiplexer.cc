@@ -316,14 +316,22 @@ void PortMultiplexer::ServeStream(std::unique_ptr<Channel> channel, RelayedPeer 
   StreamConnection::Serving serving = streams_;
   serving.access = std::move(access);
   Channel& greeted = *channel;
+  const int fd = greeted.fd();
+  const std::string name = peer.certificate.Name();
   const auto connection =
       std::make_shared<StreamConnection>(std::move(channel), std::move(serving), "stream");
-  served_.Add(
+  const bool served = served_.Add(
       [connection, &greeted] {
         if (!ClientGreeting::Answer(greeted)) return connection->Close();
         connection->Run();
       },
       [connection] { connection->Close(); }, task, streams_max, std::move(peer.certificate));
+  if (!served) {
+    Refuse(fd, RefusedPeers::Cause::kStreams, name,
+           absl::ResourceExhaustedError(
+               absl::StrCat("no further stream is served: ", task.empty() ? "a stranger" : task,
+                            " may have ", streams_max, ", and all peers 1024")));
+  }
 }
 
 }  // namespace paracord

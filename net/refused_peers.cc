@@ -13,6 +13,8 @@ const char* RefusedPeers::NameOf(Cause cause) {
       return "greeting";
     case Cause::kRight:
       return "right";
+    case Cause::kStreams:
+      return "streams";
     case Cause::kResets:
       return "resets";
     case Cause::kFrames:

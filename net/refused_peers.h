@@ -19,8 +19,10 @@ class RefusedPeers {
  public:
   // Why a client was refused or cut off. kTls: no TLS, or no valid certificate; kGreeting: a stream
   // without a stream's greeting, or without the token that it needs; kRight: the peer may not make
-  // the call; kResets: too many requests begun or reset; kFrames: abuse of HTTP/2.
-  enum class Cause { kTls, kGreeting, kRight, kResets, kFrames };
+  // the call, or a call by gRPC lacks the token that it needs; kStreams: the peer's task has as
+  // many streams as it may have; kResets: too many requests begun or reset; kFrames: abuse of
+  // HTTP/2.
+  enum class Cause { kTls, kGreeting, kRight, kStreams, kResets, kFrames };
   // The word of the cause in metrics, such as "tls".
   static const char* NameOf(Cause cause);
 

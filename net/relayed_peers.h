@@ -20,7 +20,9 @@ struct RelayedPeer {
   bool needs_token = false;  // the peer has to show the token with each call
   bool is_known = false;     // gRPC has seen the token in a call of the peer
   bool ended = false;        // the peer has closed its sending direction
+  bool was_refused = false;  // a call of the peer was refused
   PeerCertificate certificate = {};
+  std::string address = "";  // of the peer
 };
 
 // Returns the peer of a connection after its TLS handshake. A peer without a certificate has to
@@ -53,6 +55,14 @@ class RelayedPeers {
   void Know(const std::string& name) {
     MutexLock lock(mu_);
     if (const auto found = peers_.find(name); found != peers_.end()) found->second.is_known = true;
+  }
+  // Sets was_refused. Returns the peer for the first refusal of its connection, and null for later
+  // ones or if `name` is not here.
+  std::optional<RelayedPeer> FirstRefusal(const std::string& name) {
+    MutexLock lock(mu_);
+    const auto found = peers_.find(name);
+    if (found == peers_.end() || std::exchange(found->second.was_refused, true)) return {};
+    return found->second;
   }
   std::optional<RelayedPeer> Find(const std::string& name) const {
     MutexLock lock(mu_);

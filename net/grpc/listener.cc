@@ -40,10 +40,10 @@ std::string Metadata(const grpc::GenericCallbackServerContext& context, const ch
 // A call as it arrived. gRPC and our ServerCall both hold the reactor; the last holder deletes it.
 class ServerReactor : public grpc::ServerGenericBidiReactor {
  public:
-  // Reads nothing if the peer may not make the call.
+  // Reads nothing if the peer may not make the call, for which `refused` is the error.
   ServerReactor(grpc::GenericCallbackServerContext* context, Service& service,
                 const GrpcOptions& options, std::shared_ptr<RequestBudget> request_budget,
-                std::shared_ptr<RelayedPeers> peers, const absl::StatusOr<Access>& access)
+                std::shared_ptr<RelayedPeers> peers, std::string task, const absl::Status& refused)
       : method_(context->method()),
         connection_(ConnectionOf(*context)),
         declared_bytes_(Metadata(*context, kBytesKey)),
@@ -51,8 +51,7 @@ class ServerReactor : public grpc::ServerGenericBidiReactor {
         request_bytes_max_(options.request_bytes_max),
         requests_(std::move(request_budget)),
         peers_(std::move(peers)),
-        task_(access.ok() ? access->task() : "") {
-    const absl::Status refused = access.ok() ? access->Check(method_) : access.status();
+        task_(std::move(task)) {
     replied_ = !refused.ok();
     if (refused.ok()) {
       StartRead(&received_);
@@ -258,7 +257,11 @@ class GenericService : public grpc::CallbackGenericService {
         peers_(std::move(peers)) {}
   grpc::ServerGenericBidiReactor* CreateReactor(
       grpc::GenericCallbackServerContext* context) override {
-    return new ServerReactor(context, service_, options_, requests_, peers_, AccessOf(*context));
+    const absl::StatusOr<Access> access = AccessOf(*context);
+    const absl::Status refused = access.ok() ? access->Check(context->method()) : access.status();
+    if (!refused.ok()) Note(ConnectionOf(*context), refused);
+    return new ServerReactor(context, service_, options_, requests_, peers_,
+                             access.ok() ? access->task() : "", refused);
   }
 
  private:
@@ -276,6 +279,16 @@ class GenericService : public grpc::CallbackGenericService {
     }
     return absl::UnauthenticatedError(
         "a caller needs a certificate of the cluster (--tls-cert), or its token (--token-file)");
+  }
+
+  // Counts and logs the first refused call of a connection.
+  void Note(const std::string& connection, const absl::Status& refused) const {
+    const std::optional<RelayedPeer> peer = peers_->FirstRefusal(connection);
+    if (!peer.has_value()) return;
+    options_.refused->Note({.cause = RefusedPeers::Cause::kRight,
+                            .address = peer->address,
+                            .certificate = peer->certificate.Name(),
+                            .why = std::string(refused.message())});
   }
 
   Service& service_;

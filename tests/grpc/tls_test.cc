@@ -118,6 +118,13 @@ TEST_CASE("every call is open to the roles of its row alone, and closed to all s
       }
       CHECK(absl::IsPermissionDenied(Process::CallOn(*link, "/t/unknown").status()));
     }
+    uint64_t noted = 0;
+    for (const auto& [who, count] : peers[server]->network->refused()->counts()) {
+      if (who.first == RefusedPeers::Cause::kRight && !who.second.empty()) noted += count;
+    }
+    // The first refused call of each connection; a link has one for each role that it expects.
+    CHECK(noted >= peers.size());
+    CHECK(noted <= 2 * peers.size());
     const int before = service.calls;
     for (Process* const stranger : {&wrong_ca, &misled, &plant, &expired}) {
       const auto link = stranger->network->Dial(address);
@@ -250,6 +257,12 @@ TEST_CASE("the token stands for a certificate, over TLS alone, and a wrong one f
     CHECK(absl::IsUnauthenticated(refused.status()));
     CHECK(std::string(refused.status().message()).find("secret") == std::string::npos);
   }
+  CHECK(ps.network->refused()->counts()[{RefusedPeers::Cause::kRight, ""}] > 0);
+  const std::string said = ps.network->refused()->last();
+  CHECK(said.starts_with("refuses 127.0.0.1:"));
+  CHECK(
+      said.ends_with(": a caller needs a certificate of the cluster (--tls-cert), or its token "
+                     "(--token-file)"));
   // The certificate decides, even if its owner also has the token.
   Process worker(ca.pem(), ca.Issue("URI:spiffe://lab/worker/0"), token, /*certificate=*/true);
   CHECK(absl::IsPermissionDenied(

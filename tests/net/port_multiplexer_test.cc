@@ -147,9 +147,11 @@ TEST_CASE("certificates of a role without an index get 256 streams, and leave th
   const auto multiplexer = PortMultiplexer::Listen("127.0.0.1:0");
   REQUIRE(multiplexer.ok());
   const auto request_budget = std::make_shared<RequestBudget>(uint64_t{1} << 30);
+  const auto refused = std::make_shared<RefusedPeers>();
   (*multiplexer)
       ->Open(
-          {&echo, request_budget, uint64_t{1} << 30}, [](int fd) { close(fd); }, ps.credentials);
+          {&echo, request_budget, uint64_t{1} << 30}, [](int fd) { close(fd); }, ps.credentials,
+          refused);
   const auto greeted = [&](const TestProcess& as) -> std::unique_ptr<Channel> {
     NameLookup name((*multiplexer)->address());
     const absl::StatusOr<int> fd = ConnectSocket(name, 10000);
@@ -170,6 +172,12 @@ TEST_CASE("certificates of a role without an index get 256 streams, and leave th
   for (const auto& stream : streams) REQUIRE(stream != nullptr);
   CHECK(greeted(any) == nullptr);
   CHECK(greeted(another) == nullptr);
+  uint64_t noted = 0;
+  for (const auto& [who, count] : refused->counts()) {
+    if (who.first == RefusedPeers::Cause::kStreams) noted += count;
+  }
+  CHECK(noted == 2);
+  CHECK(absl::StrContains(refused->last(), "): no further stream is served: worker may have 256"));
   CHECK(greeted(third) != nullptr);
   streams.clear();
   CHECK(Soon([&] { return greeted(any) != nullptr; }));
